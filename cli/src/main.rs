@@ -1,0 +1,3 @@
+//! The `tautline` program.
+
+fn main() {}

@@ -1,0 +1,4 @@
+//! Async message transport that decides, per message, whether and how to compress.
+
+pub mod codecs;
+pub mod units;
