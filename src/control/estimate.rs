@@ -1,0 +1,335 @@
+//! What has been measured, decayed so that the present counts: time against bytes, ratio, and both
+//! for every arm of a stream.
+
+use core::time::Duration;
+
+use crate::codecs::{Arm, CodecId};
+use crate::units::{Time, saturating_nanos};
+use crate::wire::DecodeReport;
+
+/// How much of the past one more sample leaves: the last 33 samples carry two thirds of the weight,
+/// so that a change of content is followed within 100 messages (decisions.md).
+const KEEP: f64 = 0.97;
+/// Spread of lengths (standard deviation over mean) from which on a slope is told from an offset.
+const MIN_SPREAD: f64 = 0.05;
+
+/// Decayed least squares of time against bytes: `time = fixed + per_byte * bytes`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CostEstimator {
+    weight: f64,
+    bytes: f64,
+    nanos: f64,
+    bytes_squared: f64,
+    bytes_nanos: f64,
+}
+
+/// The line that a [`CostEstimator`] has found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostLine {
+    /// Time that each block costs whatever its length, ns.
+    pub fixed_nanos: f64,
+    /// Time that each byte adds, ns.
+    pub nanos_per_byte: f64,
+}
+
+impl CostLine {
+    /// The time that `bytes` take, ns.
+    pub fn nanos(&self, bytes: f64) -> f64 {
+        self.fixed_nanos + self.nanos_per_byte * bytes
+    }
+}
+
+impl CostEstimator {
+    /// Takes in that `bytes` took `time`.
+    pub fn record(&mut self, bytes: usize, time: Duration) {
+        let (bytes, nanos) = (bytes as f64, saturating_nanos(time) as f64);
+        self.weight = self.weight * KEEP + 1.0;
+        self.bytes = self.bytes * KEEP + bytes;
+        self.nanos = self.nanos * KEEP + nanos;
+        self.bytes_squared = self.bytes_squared * KEEP + bytes * bytes;
+        self.bytes_nanos = self.bytes_nanos * KEEP + bytes * nanos;
+    }
+
+    /// Decayed number of samples: 0 without any, towards 33.
+    pub const fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// The line through the samples, or `None` without any. Where lengths hardly differ, all of the
+    /// time is laid to the bytes; neither part is below zero.
+    pub fn line(&self) -> Option<CostLine> {
+        if self.weight == 0.0 {
+            return None;
+        }
+        let mean_bytes = self.bytes / self.weight;
+        let mean_nanos = self.nanos / self.weight;
+        let slope = self.slope().map_or(f64::NAN, |slope| slope.max(0.0));
+        let fixed = mean_nanos - slope * mean_bytes;
+        if fixed >= 0.0 {
+            Some(CostLine {
+                fixed_nanos: fixed,
+                nanos_per_byte: slope,
+            })
+        } else if mean_bytes > 0.0 {
+            Some(CostLine {
+                fixed_nanos: 0.0,
+                nanos_per_byte: mean_nanos / mean_bytes,
+            })
+        } else {
+            Some(CostLine {
+                fixed_nanos: mean_nanos,
+                nanos_per_byte: 0.0,
+            })
+        }
+    }
+
+    /// The slope alone, ns per byte, or `None` while lengths differ too little to tell.
+    pub fn slope(&self) -> Option<f64> {
+        let mean_bytes = self.bytes / self.weight;
+        let variance = self.bytes_squared / self.weight - mean_bytes * mean_bytes;
+        let least = (MIN_SPREAD * mean_bytes).powi(2);
+        if self.weight < 2.0 || !(variance > least) {
+            return None;
+        }
+        let covariance = self.bytes_nanos / self.weight - mean_bytes * (self.nanos / self.weight);
+        Some(covariance / variance)
+    }
+}
+
+/// Decayed ratio of plain to wire bytes, weighted by bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RatioEstimator {
+    plain: f64,
+    wire: f64,
+}
+
+impl RatioEstimator {
+    /// Takes in a block.
+    pub fn record(&mut self, plain: usize, wire: usize) {
+        self.plain = self.plain * KEEP + plain as f64;
+        self.wire = self.wire * KEEP + wire as f64;
+    }
+
+    /// Plain over wire bytes, or `None` without a sample.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.wire > 0.0).then(|| self.plain / self.wire)
+    }
+}
+
+/// What one arm has shown on one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ArmEstimate {
+    /// Time to encode against plain bytes.
+    pub encode: CostEstimator,
+    /// Plain over wire bytes.
+    pub ratio: RatioEstimator,
+    /// When it was last measured.
+    pub last_used: Option<Time>,
+}
+
+impl ArmEstimate {
+    /// Takes in a block of `plain` bytes that became `wire` bytes in `time`.
+    pub fn record(&mut self, now: Time, plain: usize, wire: usize, time: Duration) {
+        self.encode.record(plain, time);
+        self.ratio.record(plain, wire);
+        self.last_used = Some(now);
+    }
+}
+
+/// What each arm has shown on one stream; an arm's number is its place in the session's list.
+#[derive(Clone, Debug, Default)]
+pub struct StreamEstimates {
+    arms: Vec<ArmEstimate>,
+    block_len: RatioEstimator,
+}
+
+impl StreamEstimates {
+    /// Takes in a block encoded with arm number `arm`.
+    pub fn record(&mut self, arm: usize, now: Time, plain: usize, wire: usize, time: Duration) {
+        if self.arms.len() <= arm {
+            self.arms.resize(arm + 1, ArmEstimate::default());
+        }
+        self.arms[arm].record(now, plain, wire, time);
+        self.block_len.record(plain, 1);
+    }
+
+    /// What arm number `arm` has shown, `None` if it was never used.
+    pub fn arm(&self, arm: usize) -> Option<&ArmEstimate> {
+        self.arms
+            .get(arm)
+            .filter(|estimate| estimate.last_used.is_some())
+    }
+
+    /// Mean plain length of the latest blocks: the thesis's typical message size s.
+    pub fn typical_len(&self) -> Option<f64> {
+        self.block_len.ratio()
+    }
+}
+
+/// What decoding costs the peer, by codec, from its reports.
+#[derive(Clone, Debug, Default)]
+pub struct DecodeEstimates {
+    codecs: Vec<(DecodeReport, CostEstimator)>,
+    /// Reports that cannot be true: counts that fell, or more time than has passed.
+    absurd: u64,
+}
+
+/// No decoder is slower than this; what a peer reports beyond it is clamped. Arbitrary: a tenth of
+/// the slowest decoder measured (bzip2 at 256 B, 7 MB/s).
+const MAX_DECODE_NANOS_PER_BYTE: f64 = 1500.0;
+/// Nor costs more than this for a block, however short. Arbitrary, well over liblzma's 42 µs.
+const MAX_DECODE_FIXED_NANOS: f64 = 1e6;
+
+impl DecodeEstimates {
+    /// Takes in the peer's totals for one codec.
+    pub fn record(&mut self, report: &DecodeReport) {
+        let known = self
+            .codecs
+            .iter_mut()
+            .find(|(last, _)| last.codec == report.codec);
+        let (last, cost) = match known {
+            Some((last, cost)) => (last, cost),
+            None => {
+                let nothing = DecodeReport {
+                    codec: report.codec,
+                    blocks: 0,
+                    plain_bytes: 0,
+                    nanos: 0,
+                };
+                self.codecs.push((nothing, CostEstimator::default()));
+                let Some((last, cost)) = self.codecs.last_mut() else {
+                    return;
+                };
+                (last, cost)
+            }
+        };
+        let deltas = (
+            report.blocks.checked_sub(last.blocks),
+            report.plain_bytes.checked_sub(last.plain_bytes),
+            report.nanos.checked_sub(last.nanos),
+        );
+        let (Some(blocks), Some(bytes), Some(nanos)) = deltas else {
+            self.absurd += 1;
+            return;
+        };
+        *last = *report;
+        if blocks == 0 {
+            return;
+        }
+        let bytes = bytes as f64 / blocks as f64;
+        let most = MAX_DECODE_FIXED_NANOS + MAX_DECODE_NANOS_PER_BYTE * bytes;
+        let nanos = nanos as f64 / blocks as f64;
+        if nanos > most {
+            self.absurd += 1;
+        }
+        cost.record(bytes as usize, Duration::from_nanos(nanos.min(most) as u64));
+    }
+
+    /// The time that the peer takes to decode blocks of `codec`, or `None` without a report.
+    pub fn line(&self, codec: CodecId) -> Option<CostLine> {
+        self.codecs
+            .iter()
+            .find(|(last, _)| last.codec == codec)?
+            .1
+            .line()
+    }
+
+    /// How many reports could not be true.
+    pub const fn absurd(&self) -> u64 {
+        self.absurd
+    }
+}
+
+/// The arms of a session: identity first, then those that both ends have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arms(Vec<Arm>);
+
+impl Arms {
+    /// Identity and `wanted`, without those that `allowed` refuses and without repetition.
+    pub fn new(wanted: &[Arm], allowed: impl Fn(CodecId) -> bool) -> Self {
+        let mut arms = vec![Arm::IDENTITY];
+        for arm in wanted {
+            if !arms.contains(arm) && allowed(arm.codec) {
+                arms.push(*arm);
+            }
+        }
+        Self(arms)
+    }
+
+    /// The arms, identity first.
+    pub fn as_slice(&self) -> &[Arm] {
+        &self.0
+    }
+
+    /// The number of `arm`, if it is among them.
+    pub fn position(&self, arm: Arm) -> Option<usize> {
+        self.0.iter().position(|known| *known == arm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_and_per_byte_cost_are_told_apart() {
+        let mut cost = CostEstimator::default();
+        for bytes in [100, 1000, 5000, 200, 3000, 100, 800] {
+            cost.record(bytes, Duration::from_nanos(700 + 2 * bytes as u64));
+        }
+        let line = cost.line().expect("samples");
+        assert!((line.fixed_nanos - 700.0).abs() < 1e-3, "{line:?}");
+        assert!((line.nanos_per_byte - 2.0).abs() < 1e-6, "{line:?}");
+    }
+
+    #[test]
+    fn equal_lengths_give_a_proportional_line() {
+        let mut cost = CostEstimator::default();
+        for _ in 0..5 {
+            cost.record(200, Duration::from_nanos(1000));
+        }
+        assert_eq!(cost.slope(), None);
+        assert!((cost.line().expect("samples").nanos(400.0) - 2000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_change_is_followed_within_a_hundred_samples() {
+        let mut ratio = RatioEstimator::default();
+        (0..1000).for_each(|_| ratio.record(1000, 100));
+        (0..100).for_each(|_| ratio.record(1000, 1000));
+        let ratio = ratio.ratio().expect("samples");
+        assert!(ratio < 1.5, "{ratio}");
+    }
+
+    #[test]
+    fn zero_lengths_and_zero_times_make_no_nan() {
+        let mut cost = CostEstimator::default();
+        cost.record(0, Duration::ZERO);
+        cost.record(0, Duration::MAX);
+        let line = cost.line().expect("samples");
+        assert!(
+            line.fixed_nanos.is_finite() && line.nanos_per_byte.is_finite(),
+            "{line:?}"
+        );
+        assert_eq!(RatioEstimator::default().ratio(), None);
+    }
+
+    #[test]
+    fn absurd_decode_reports_are_clamped_and_counted() {
+        let mut decode = DecodeEstimates::default();
+        let report = |blocks, plain_bytes, nanos| DecodeReport {
+            codec: CodecId::ZSTD,
+            blocks,
+            plain_bytes,
+            nanos,
+        };
+        decode.record(&report(10, 10_000, 40_000));
+        let honest = decode.line(CodecId::ZSTD).expect("a report").nanos(1000.0);
+        assert!((honest - 4000.0).abs() < 1e-6);
+        decode.record(&report(11, 11_000, u64::MAX));
+        decode.record(&report(3, 0, 0));
+        assert_eq!(decode.absurd(), 2);
+        let most = MAX_DECODE_FIXED_NANOS + MAX_DECODE_NANOS_PER_BYTE * 1000.0;
+        assert!(decode.line(CodecId::ZSTD).expect("a report").nanos(1000.0) <= most);
+    }
+}

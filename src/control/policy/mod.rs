@@ -1,0 +1,477 @@
+//! Which arm carries the next block. A policy keeps its state per stream; a choice is made per
+//! block, so with one message a block the thesis's policies are its procedure to the letter.
+
+mod majority;
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use fastrand::Rng;
+
+use self::majority::Majority;
+use super::estimate::{DecodeEstimates, StreamEstimates};
+use super::link::{LinkEstimator, RttEstimator};
+use crate::codecs::{Arm, ParseArmError};
+use crate::units::Time;
+
+/// How arms are chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PolicyConfig {
+    /// Identity only.
+    None,
+    /// One arm for all (thesis 7.2.5, "one algorithm").
+    Fixed(Arm),
+    /// All arms in turn (thesis 7.2.5, "round robin").
+    RoundRobin,
+    /// The arm that was best in the rounds before, and now and then each of the others (thesis
+    /// 7.2.5, "majority distribution").
+    Majority(MajorityConfig),
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        Self::Majority(MajorityConfig::default())
+    }
+}
+
+/// Settings of the majority policy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MajorityConfig {
+    /// How long a round lasts. Default: 100 blocks; the thesis leaves it to the system.
+    pub round: Round,
+    /// Share of the blocks that each arm other than the best one gets. Default 0.01 (thesis 7.2.5).
+    pub others: f64,
+}
+
+impl Default for MajorityConfig {
+    fn default() -> Self {
+        Self {
+            round: Round::Messages(100),
+            others: 0.01,
+        }
+    }
+}
+
+/// The length of a round (thesis definition 21 and section 7.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// So many messages.
+    Messages(u32),
+    /// So much time.
+    Time(Duration),
+}
+
+impl fmt::Display for PolicyConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.pad("none"),
+            Self::Fixed(arm) => f.pad(&arm.to_string()),
+            Self::RoundRobin => f.pad("round_robin"),
+            Self::Majority(_) => f.pad("majority"),
+        }
+    }
+}
+
+impl FromStr for PolicyConfig {
+    type Err = ParsePolicyError;
+
+    /// Reads `none`, `round_robin`, `majority`, or an arm such as `zstd:3` or `fixed:zstd:3`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self::None),
+            "round_robin" => Ok(Self::RoundRobin),
+            "majority" => Ok(Self::Majority(MajorityConfig::default())),
+            arm => match arm.strip_prefix("fixed:").unwrap_or(arm).parse() {
+                Ok(arm) => Ok(Self::Fixed(arm)),
+                Err(source) => Err(ParsePolicyError {
+                    text: text.to_owned(),
+                    source,
+                }),
+            },
+        }
+    }
+}
+
+/// A text that names no policy.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{text}` is neither a policy (none, majority, round_robin) nor a codec: {source}")]
+pub struct ParsePolicyError {
+    text: String,
+    source: ParseArmError,
+}
+
+/// All that a policy may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The time.
+    pub now: Time,
+    /// Plain length of the block to be sent, bytes.
+    pub plain_len: usize,
+    /// The arms, identity first.
+    pub arms: &'a [Arm],
+    /// What the arms have shown on this stream.
+    pub estimates: &'a StreamEstimates,
+    /// What decoding costs the peer.
+    pub decode: &'a DecodeEstimates,
+    /// The link.
+    pub link: &'a LinkEstimator,
+    /// The round trip.
+    pub rtt: &'a RttEstimator,
+    /// Whether codec time is left in the budget.
+    pub budget_left: bool,
+}
+
+/// What a policy chose, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Number of the arm.
+    pub arm: usize,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why an arm was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The policy knows no other.
+    Only,
+    /// It was its turn.
+    Turn,
+    /// It was the best of the rounds before.
+    Best,
+    /// It is tried so that its estimate stays true.
+    Explored,
+    /// The codec budget was exhausted.
+    Budget,
+}
+
+/// A policy at work on one stream.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    None,
+    Fixed(Arm),
+    RoundRobin { next: usize },
+    Majority(Majority),
+}
+
+impl Policy {
+    /// A policy that has seen nothing yet.
+    pub fn new(config: PolicyConfig) -> Self {
+        let kind = match config {
+            PolicyConfig::None => Kind::None,
+            PolicyConfig::Fixed(arm) => Kind::Fixed(arm),
+            PolicyConfig::RoundRobin => Kind::RoundRobin { next: 0 },
+            PolicyConfig::Majority(config) => Kind::Majority(Majority::new(config)),
+        };
+        Self { kind }
+    }
+
+    /// Chooses the arm of the next block. With the budget exhausted that is identity.
+    pub fn choose(&mut self, situation: &Situation<'_>, rng: &mut Rng) -> Choice {
+        let choice = match &mut self.kind {
+            Kind::None => Choice {
+                arm: 0,
+                reason: Reason::Only,
+            },
+            Kind::Fixed(arm) => {
+                let known = situation.arms.iter().position(|known| known == arm);
+                Choice {
+                    arm: known.unwrap_or(0),
+                    reason: Reason::Only,
+                }
+            }
+            Kind::RoundRobin { next } => {
+                let arm = *next % situation.arms.len().max(1);
+                *next = arm + 1;
+                Choice {
+                    arm,
+                    reason: Reason::Turn,
+                }
+            }
+            Kind::Majority(majority) => majority.choose(situation, rng),
+        };
+        if choice.arm != 0 && !situation.budget_left {
+            return Choice {
+                arm: 0,
+                reason: Reason::Budget,
+            };
+        }
+        choice
+    }
+
+    /// Takes in that a block with so many messages was sent.
+    pub fn on_sent(&mut self, messages: u32) {
+        if let Kind::Majority(majority) = &mut self.kind {
+            majority.on_sent(messages);
+        }
+    }
+
+    /// Whether a block that another stream began with arm number `arm` may take this stream's
+    /// messages along: only if this stream would choose the same.
+    pub fn joins(&self, arm: usize, arms: &[Arm]) -> bool {
+        match &self.kind {
+            Kind::None => arm == 0,
+            Kind::Fixed(fixed) => arms.get(arm) == Some(fixed),
+            // Shares are counted in blocks: a message that rode along would not be counted.
+            Kind::RoundRobin { .. } => false,
+            Kind::Majority(majority) => majority.best() == Some(arm),
+        }
+    }
+}
+
+/// Time of a message of `plain_len` bytes with arm number `arm` by thesis equation 7.6, ns:
+/// compression, sending, half a round trip (propagation, and its wire bytes at the link's rate)
+/// and decompression. `None` while the arm was never used; a part not yet measured counts as zero,
+/// alike for all arms.
+pub fn transmission_nanos(situation: &Situation<'_>, arm: usize, plain_len: f64) -> Option<f64> {
+    let estimate = situation.estimates.arm(arm)?;
+    let wire = plain_len / estimate.ratio.ratio()?;
+    let compression = if arm == 0 {
+        0.0
+    } else {
+        estimate.encode.line()?.nanos(plain_len)
+    };
+    let sending = situation
+        .link
+        .send_rate()
+        .map_or(0.0, |rate| rate.nanos_for(wire));
+    let link = situation
+        .link
+        .link_rate()
+        .map_or(0.0, |rate| rate.nanos_for(wire));
+    let propagation = situation
+        .rtt
+        .min()
+        .map_or(0.0, |rtt| rtt.as_nanos() as f64 / 2.0);
+    let codec = situation.arms.get(arm)?.codec;
+    let decompression = situation
+        .decode
+        .line(codec)
+        .map_or(0.0, |line| line.nanos(plain_len));
+    // Under backlog the socket takes bytes as fast as the link carries them: the same time seen
+    // twice. The slower of the two is the time that passes.
+    Some(compression + sending.max(link) + propagation + decompression)
+}
+
+#[cfg(test)]
+mod contract {
+    //! One suite over every policy.
+
+    use super::*;
+    use crate::codecs::CodecId;
+
+    const ARMS: [Arm; 4] = [
+        Arm::IDENTITY,
+        Arm::new(CodecId::LZ4, 0),
+        Arm::new(CodecId::ZSTD, 3),
+        Arm::new(CodecId::ZSTD, 9),
+    ];
+
+    struct World {
+        estimates: StreamEstimates,
+        decode: DecodeEstimates,
+        link: LinkEstimator,
+        rtt: RttEstimator,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self {
+                estimates: StreamEstimates::default(),
+                decode: DecodeEstimates::default(),
+                link: LinkEstimator::default(),
+                rtt: RttEstimator::default(),
+            }
+        }
+
+        fn situation(
+            &self,
+            now: Time,
+            plain_len: usize,
+            arms: &'static [Arm],
+            budget_left: bool,
+        ) -> Situation<'_> {
+            Situation {
+                now,
+                plain_len,
+                arms,
+                estimates: &self.estimates,
+                decode: &self.decode,
+                link: &self.link,
+                rtt: &self.rtt,
+                budget_left,
+            }
+        }
+
+        /// Sends `blocks` blocks; arm `a` compresses `ratios[a]` : 1 in `nanos[a]`.
+        fn run(
+            &mut self,
+            policy: &mut Policy,
+            blocks: u64,
+            ratios: [usize; 4],
+            nanos: [u64; 4],
+            seed: u64,
+        ) -> [u32; 4] {
+            let mut rng = Rng::with_seed(seed);
+            let mut shares = [0; 4];
+            for block in 0..blocks {
+                let now = Time::from_nanos(block * 100_000);
+                let choice = policy.choose(&self.situation(now, 1000, &ARMS, true), &mut rng);
+                shares[choice.arm] += 1;
+                self.estimates.record(
+                    choice.arm,
+                    now,
+                    1000,
+                    1000 / ratios[choice.arm],
+                    Duration::from_nanos(nanos[choice.arm]),
+                );
+                policy.on_sent(1);
+            }
+            shares
+        }
+    }
+
+    fn configs() -> Vec<PolicyConfig> {
+        vec![
+            PolicyConfig::None,
+            PolicyConfig::Fixed(ARMS[2]),
+            PolicyConfig::Fixed(Arm::new(CodecId::BZIP2, 9)),
+            PolicyConfig::RoundRobin,
+            PolicyConfig::Majority(MajorityConfig::default()),
+            PolicyConfig::Majority(MajorityConfig {
+                round: Round::Time(Duration::from_millis(3)),
+                others: 0.5,
+            }),
+            PolicyConfig::Majority(MajorityConfig {
+                round: Round::Messages(0),
+                others: f64::NAN,
+            }),
+        ]
+    }
+
+    #[test]
+    fn every_choice_is_an_arm_that_there_is() {
+        for config in configs() {
+            let world = World::new();
+            let mut policy = Policy::new(config);
+            let mut rng = Rng::with_seed(1);
+            for len in [0, 1, 70_000] {
+                for arms in [&ARMS[..1], &ARMS[..2], &ARMS[..]] {
+                    let choice =
+                        policy.choose(&world.situation(Time::ZERO, len, arms, true), &mut rng);
+                    assert!(choice.arm < arms.len(), "{config:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_exhausted_budget_means_identity() {
+        for config in configs() {
+            let world = World::new();
+            let mut policy = Policy::new(config);
+            let mut rng = Rng::with_seed(1);
+            for _ in 0..300 {
+                let choice =
+                    policy.choose(&world.situation(Time::ZERO, 100, &ARMS, false), &mut rng);
+                assert_eq!(choice.arm, 0, "{config:?}");
+                policy.on_sent(1);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_choices() {
+        for config in configs() {
+            let run = || {
+                World::new().run(
+                    &mut Policy::new(config),
+                    2000,
+                    [1, 2, 3, 4],
+                    [0, 10, 50, 500],
+                    42,
+                )
+            };
+            assert_eq!(run(), run(), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn absurd_measurements_do_no_harm() {
+        for config in configs() {
+            let mut world = World::new();
+            for arm in 0..ARMS.len() {
+                world.estimates.record(arm, Time::ZERO, 0, 0, Duration::MAX);
+                world.estimates.record(
+                    arm,
+                    Time::from_nanos(u64::MAX),
+                    usize::MAX,
+                    0,
+                    Duration::ZERO,
+                );
+            }
+            world.link.record_send(u64::MAX, Duration::from_nanos(1));
+            world.rtt.record(Time::ZERO, Duration::MAX);
+            let shares = world.run(&mut Policy::new(config), 1000, [1; 4], [u64::MAX; 4], 3);
+            assert_eq!(shares.iter().sum::<u32>(), 1000, "{config:?}");
+        }
+    }
+
+    #[test]
+    fn shares_are_what_the_thesis_says() {
+        let mut slow_link = World::new();
+        slow_link
+            .link
+            .record_delivery(125_000, Duration::from_millis(100), false);
+        let shares = |world: &mut World, config| {
+            world.run(
+                &mut Policy::new(config),
+                10_000,
+                [1, 2, 4, 4],
+                [0, 1000, 5000, 50_000],
+                7,
+            )
+        };
+        assert_eq!(
+            shares(&mut World::new(), PolicyConfig::None),
+            [10_000, 0, 0, 0]
+        );
+        assert_eq!(
+            shares(&mut World::new(), PolicyConfig::Fixed(ARMS[1])),
+            [0, 10_000, 0, 0]
+        );
+        assert_eq!(
+            shares(&mut World::new(), PolicyConfig::RoundRobin),
+            [2500; 4]
+        );
+        // After a round of equal shares, 97 % go to the best and 1 % to each of the others.
+        let majority = shares(
+            &mut slow_link,
+            PolicyConfig::Majority(MajorityConfig::default()),
+        );
+        assert!(majority[2] > 9500, "{majority:?}");
+        for other in [0, 1, 3] {
+            assert!((60..200).contains(&majority[other]), "{majority:?}");
+        }
+    }
+
+    #[test]
+    fn names_read_back() {
+        for text in ["none", "round_robin", "majority", "zstd:3", "lz4"] {
+            assert_eq!(
+                text.parse::<PolicyConfig>().expect("a policy").to_string(),
+                text
+            );
+        }
+        assert_eq!("fixed:zstd:9".parse(), Ok(PolicyConfig::Fixed(ARMS[3])));
+        assert!("fast".parse::<PolicyConfig>().is_err());
+    }
+}

@@ -1,0 +1,549 @@
+//! Control frames: what the two sessions tell each other besides blocks.
+
+use super::varint::{Fields, put_varint};
+use super::{GroupId, Slot, StreamId, WireError};
+use crate::codecs::CodecId;
+
+/// Kinds from here on may be skipped by those who do not know them.
+const FIRST_IGNORABLE: u8 = 16;
+/// The longest stream name, bytes.
+const MAX_NAME_LEN: usize = 255;
+/// The longest text of a go-away, bytes.
+const MAX_DETAIL_LEN: usize = 255;
+/// More codecs than ever have numbers.
+const MAX_REPORTS: u64 = 64;
+
+/// A control frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Control {
+    /// Measures the round trip.
+    Probe(Probe),
+    /// Answers a probe.
+    ProbeReply(ProbeReply),
+    /// Acknowledges blocks.
+    Ack(Ack),
+    /// Opens a stream.
+    Open(Open),
+    /// Ends one direction of a stream.
+    Close(Close),
+    /// Lets the peer send more on a stream.
+    Window(Window),
+    /// Ends the session.
+    GoAway(GoAway),
+    /// Says what a slot stands for from here on.
+    Define(Define),
+}
+
+/// Asks for a reply at once; the sender keeps its own stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Chosen by the sender, repeated in the reply.
+    pub id: u64,
+}
+
+/// Answers a [`Probe`]. Stamps are on the replier's clock; only their difference means something
+/// to the asker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeReply {
+    /// The probe's.
+    pub id: u64,
+    /// When the probe was received, ns.
+    pub received_nanos: u64,
+    /// How long it then waited for its reply to be written, ns.
+    pub held_nanos: u64,
+    /// The replier's processor load, in thousandths.
+    pub load_permille: u16,
+    /// Processor time per second that the replier grants to codecs, ns; 0 states no limit.
+    pub codec_budget: u64,
+    /// What decoding has cost the replier.
+    pub decoded: Vec<DecodeReport>,
+}
+
+/// Acknowledges blocks; all counts are since the connection began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ack {
+    /// Blocks received and delivered to their streams.
+    pub blocks: u64,
+    /// Bytes received in all, control frames and handshake included.
+    pub wire_bytes: u64,
+    /// When the last of them was received, on the receiver's clock, ns.
+    pub received_nanos: u64,
+    /// How long the acknowledgement then waited, ns.
+    pub held_nanos: u64,
+    /// What decoding has cost the receiver, for codecs used since the last report.
+    pub decoded: Vec<DecodeReport>,
+}
+
+/// What decoding blocks of one codec has cost in all since the connection began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeReport {
+    /// The codec.
+    pub codec: CodecId,
+    /// Blocks decoded.
+    pub blocks: u64,
+    /// Plain bytes they became.
+    pub plain_bytes: u64,
+    /// Time it took, ns.
+    pub nanos: u64,
+}
+
+/// Opens a stream in both directions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Even when the connecting side opens, odd when the accepting side does; not used before.
+    pub stream: StreamId,
+    /// The group of its opener's direction.
+    pub group: GroupId,
+    /// Payload bytes that the peer may send on it at first; 0 for the handshake's default.
+    pub window: u64,
+    /// At most 255 bytes.
+    pub name: String,
+}
+
+/// Says that nothing more comes on a stream from this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Close {
+    /// The stream.
+    pub stream: StreamId,
+    /// Why.
+    pub code: CloseCode,
+}
+
+/// Why one direction of a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseCode {
+    /// All messages were sent.
+    Finished,
+    /// The sender gave up; messages may be missing. Numbers are the application's.
+    Aborted(u32),
+}
+
+/// Raises the number of payload bytes that the peer may have sent on a stream since it opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The stream.
+    pub stream: StreamId,
+    /// The new limit; never lower than before.
+    pub limit: u64,
+}
+
+/// No new messages from this side; with [`GoAwayCode::Done`] all that was queued came before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoAway {
+    /// Why.
+    pub code: GoAwayCode,
+    /// In words, at most 255 bytes.
+    pub detail: String,
+}
+
+/// Why a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GoAwayCode {
+    /// The application closed it; everything queued has been sent.
+    Done,
+    /// The peer broke the wire format.
+    Protocol,
+    /// Not a tautline peer, or no common version.
+    Version,
+    /// A required feature is missing.
+    Feature,
+    /// A limit was exceeded.
+    Limit,
+    /// A checksum did not match.
+    Integrity,
+    /// A block did not decode.
+    Undecodable,
+    /// The side that says so has failed.
+    Internal,
+    /// A code of a later version.
+    Other(u64),
+}
+
+impl GoAwayCode {
+    const KNOWN: [Self; 8] = [
+        Self::Done,
+        Self::Protocol,
+        Self::Version,
+        Self::Feature,
+        Self::Limit,
+        Self::Integrity,
+        Self::Undecodable,
+        Self::Internal,
+    ];
+
+    fn from_wire(number: u64) -> Self {
+        usize::try_from(number)
+            .ok()
+            .and_then(|at| Self::KNOWN.get(at).copied())
+            .unwrap_or(Self::Other(number))
+    }
+
+    fn to_wire(self) -> u64 {
+        match self {
+            Self::Other(number) => number,
+            known => Self::KNOWN
+                .iter()
+                .position(|code| *code == known)
+                .unwrap_or_default() as u64,
+        }
+    }
+}
+
+impl core::fmt::Display for GoAwayCode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Protocol => f.write_str("protocol violation"),
+            Self::Version => f.write_str("no common version"),
+            Self::Feature => f.write_str("missing feature"),
+            Self::Limit => f.write_str("limit exceeded"),
+            Self::Integrity => f.write_str("checksum mismatch"),
+            Self::Undecodable => f.write_str("undecodable block"),
+            Self::Internal => f.write_str("internal failure"),
+            Self::Other(number) => write!(f, "reason {number}"),
+        }
+    }
+}
+
+/// Binds a slot for the blocks that follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Define {
+    /// The slot.
+    pub slot: Slot,
+    /// The codec of its blocks.
+    pub codec: CodecId,
+    /// The group they belong to.
+    pub group: GroupId,
+    /// Whether history is carried from block to block.
+    pub carries_context: bool,
+    /// Number of the dictionary as announced on this connection; 0 for none.
+    pub dictionary: u64,
+}
+
+const DEFINE_CONTEXT: u8 = 0x01;
+
+impl Control {
+    pub(super) const fn kind(&self) -> u8 {
+        match self {
+            Self::Probe(_) => 1,
+            Self::ProbeReply(_) => 2,
+            Self::Ack(_) => 3,
+            Self::Open(_) => 4,
+            Self::Close(_) => 5,
+            Self::Window(_) => 6,
+            Self::GoAway(_) => 7,
+            Self::Define(_) => 8,
+        }
+    }
+
+    /// Reads the body of a control frame; `None` for a kind that may be skipped.
+    pub(super) fn parse(kind: u8, body: &[u8]) -> Result<Option<Self>, WireError> {
+        let mut fields = Fields::new("control frame", body);
+        let control = match kind {
+            1 => Self::Probe(Probe {
+                id: fields.varint()?,
+            }),
+            2 => Self::ProbeReply(ProbeReply {
+                id: fields.varint()?,
+                received_nanos: fields.varint()?,
+                held_nanos: fields.varint()?,
+                load_permille: fields.varint_to("load", 1000)? as u16,
+                codec_budget: fields.varint()?,
+                decoded: parse_reports(&mut fields)?,
+            }),
+            3 => Self::Ack(Ack {
+                blocks: fields.varint()?,
+                wire_bytes: fields.varint()?,
+                received_nanos: fields.varint()?,
+                held_nanos: fields.varint()?,
+                decoded: parse_reports(&mut fields)?,
+            }),
+            4 => Self::Open(Open {
+                stream: stream_id(&mut fields)?,
+                group: GroupId(fields.byte()?),
+                window: fields.varint()?,
+                name: fields.text("stream name length", MAX_NAME_LEN)?.to_owned(),
+            }),
+            5 => Self::Close(Close {
+                stream: stream_id(&mut fields)?,
+                code: match fields.varint_to("close code", u64::from(u32::MAX))? {
+                    0 => CloseCode::Finished,
+                    code => CloseCode::Aborted((code - 1) as u32),
+                },
+            }),
+            6 => Self::Window(Window {
+                stream: stream_id(&mut fields)?,
+                limit: fields.varint()?,
+            }),
+            7 => Self::GoAway(GoAway {
+                code: GoAwayCode::from_wire(fields.varint()?),
+                detail: fields
+                    .text("go-away text length", MAX_DETAIL_LEN)?
+                    .to_owned(),
+            }),
+            8 => Self::Define(parse_define(&mut fields)?),
+            FIRST_IGNORABLE.. => return Ok(None),
+            _ => {
+                return Err(WireError::Unknown {
+                    what: "control frame",
+                    given: u64::from(kind),
+                });
+            }
+        };
+        fields.finish()?;
+        Ok(Some(control))
+    }
+
+    pub(super) fn put_body(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Probe(probe) => put_varint(out, probe.id),
+            Self::ProbeReply(reply) => {
+                put_varint(out, reply.id);
+                put_varint(out, reply.received_nanos);
+                put_varint(out, reply.held_nanos);
+                put_varint(out, u64::from(reply.load_permille.min(1000)));
+                put_varint(out, reply.codec_budget);
+                put_reports(out, &reply.decoded);
+            }
+            Self::Ack(ack) => {
+                put_varint(out, ack.blocks);
+                put_varint(out, ack.wire_bytes);
+                put_varint(out, ack.received_nanos);
+                put_varint(out, ack.held_nanos);
+                put_reports(out, &ack.decoded);
+            }
+            Self::Open(open) => {
+                put_varint(out, u64::from(open.stream.get()));
+                out.push(open.group.0);
+                put_varint(out, open.window);
+                put_text(out, &open.name, MAX_NAME_LEN);
+            }
+            Self::Close(close) => {
+                put_varint(out, u64::from(close.stream.get()));
+                put_varint(
+                    out,
+                    match close.code {
+                        CloseCode::Finished => 0,
+                        CloseCode::Aborted(code) => u64::from(code.min(u32::MAX - 1)) + 1,
+                    },
+                );
+            }
+            Self::Window(window) => {
+                put_varint(out, u64::from(window.stream.get()));
+                put_varint(out, window.limit);
+            }
+            Self::GoAway(go_away) => {
+                put_varint(out, go_away.code.to_wire());
+                put_text(out, &go_away.detail, MAX_DETAIL_LEN);
+            }
+            Self::Define(define) => {
+                out.push(define.slot.get());
+                out.push(define.codec.to_wire());
+                out.push(define.group.0);
+                out.push(if define.carries_context {
+                    DEFINE_CONTEXT
+                } else {
+                    0
+                });
+                put_varint(out, define.dictionary);
+            }
+        }
+    }
+}
+
+fn stream_id(fields: &mut Fields<'_>) -> Result<StreamId, WireError> {
+    let max = u64::from(StreamId::MAX);
+    let number = fields.varint_to("stream id", max)?;
+    StreamId::new(number as u32).ok_or(WireError::FieldTooLarge {
+        field: "stream id",
+        given: number,
+        max,
+    })
+}
+
+fn parse_define(fields: &mut Fields<'_>) -> Result<Define, WireError> {
+    let slot = fields.byte()?;
+    let slot = Slot::new(slot).ok_or(WireError::Unknown {
+        what: "slot",
+        given: u64::from(slot),
+    })?;
+    let codec = CodecId::from_wire(fields.byte()?);
+    let group = GroupId(fields.byte()?);
+    let flags = fields.byte()?;
+    if flags & !DEFINE_CONTEXT != 0 {
+        return Err(WireError::Unknown {
+            what: "slot flags",
+            given: u64::from(flags),
+        });
+    }
+    Ok(Define {
+        slot,
+        codec,
+        group,
+        carries_context: flags & DEFINE_CONTEXT != 0,
+        dictionary: fields.varint()?,
+    })
+}
+
+fn parse_reports(fields: &mut Fields<'_>) -> Result<Vec<DecodeReport>, WireError> {
+    let count = fields.varint_to("number of decode reports", MAX_REPORTS)?;
+    (0..count)
+        .map(|_| {
+            Ok(DecodeReport {
+                codec: CodecId::from_wire(fields.byte()?),
+                blocks: fields.varint()?,
+                plain_bytes: fields.varint()?,
+                nanos: fields.varint()?,
+            })
+        })
+        .collect()
+}
+
+fn put_reports(out: &mut Vec<u8>, reports: &[DecodeReport]) {
+    debug_assert!(reports.len() as u64 <= MAX_REPORTS, "one report a codec");
+    put_varint(out, reports.len() as u64);
+    for report in reports {
+        out.push(report.codec.to_wire());
+        put_varint(out, report.blocks);
+        put_varint(out, report.plain_bytes);
+        put_varint(out, report.nanos);
+    }
+}
+
+/// Appends as much of `text` as `max` bytes hold, cut between characters.
+fn put_text(out: &mut Vec<u8>, text: &str, max: usize) {
+    let mut len = text.len().min(max);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    put_varint(out, len as u64);
+    out.extend_from_slice(&text.as_bytes()[..len]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Frame, parse_frame};
+    use super::*;
+
+    fn samples() -> Vec<Control> {
+        let stream = StreamId::new(300).expect("in range");
+        let report = DecodeReport {
+            codec: CodecId::ZSTD,
+            blocks: 3,
+            plain_bytes: 70_000,
+            nanos: 412_345,
+        };
+        vec![
+            Control::Probe(Probe { id: 5 }),
+            Control::ProbeReply(ProbeReply {
+                id: 5,
+                received_nanos: 1 << 40,
+                held_nanos: 900,
+                load_permille: 755,
+                codec_budget: 1_000_000_000,
+                decoded: vec![report],
+            }),
+            Control::Ack(Ack {
+                blocks: 12,
+                wire_bytes: 99_000,
+                received_nanos: 77,
+                held_nanos: 0,
+                decoded: vec![report; 20],
+            }),
+            Control::Open(Open {
+                stream,
+                group: GroupId(0),
+                window: 0,
+                name: "control/ngap".into(),
+            }),
+            Control::Close(Close {
+                stream,
+                code: CloseCode::Finished,
+            }),
+            Control::Close(Close {
+                stream,
+                code: CloseCode::Aborted(0),
+            }),
+            Control::Window(Window {
+                stream,
+                limit: u64::MAX,
+            }),
+            Control::GoAway(GoAway {
+                code: GoAwayCode::Integrity,
+                detail: "x".repeat(255),
+            }),
+            Control::GoAway(GoAway {
+                code: GoAwayCode::Other(99),
+                detail: String::new(),
+            }),
+            Control::Define(Define {
+                slot: Slot::new(9).expect("in range"),
+                codec: CodecId::LZ4,
+                group: GroupId(2),
+                carries_context: true,
+                dictionary: 4,
+            }),
+        ]
+    }
+
+    #[test]
+    fn control_frames_read_back_and_wait_for_their_last_byte() {
+        for control in samples() {
+            let mut bytes = Vec::new();
+            control.put(&mut bytes);
+            for cut in 0..bytes.len() {
+                assert_eq!(
+                    parse_frame(&bytes[..cut], 1, true),
+                    Ok(None),
+                    "{control:?} cut at {cut}"
+                );
+            }
+            assert_eq!(
+                parse_frame(&bytes, 1, true),
+                Ok(Some(Frame::Control {
+                    control: Some(control),
+                    len: bytes.len()
+                }))
+            );
+        }
+    }
+
+    #[test]
+    fn a_changed_bit_anywhere_is_noticed() {
+        for control in samples() {
+            let mut bytes = Vec::new();
+            control.put(&mut bytes);
+            for at in 0..bytes.len() * 8 {
+                let mut damaged = bytes.clone();
+                damaged[at / 8] ^= 1 << (at % 8);
+                let expected = Ok(Some(Frame::Control {
+                    control: Some(control.clone()),
+                    len: bytes.len(),
+                }));
+                assert_ne!(
+                    parse_frame(&damaged, 1, true),
+                    expected,
+                    "{control:?} bit {at}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_are_skipped_or_refused_by_their_number() {
+        assert_eq!(Control::parse(20, b"whatever"), Ok(None));
+        assert!(matches!(
+            Control::parse(15, b""),
+            Err(WireError::Unknown { .. })
+        ));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let mut out = Vec::new();
+        put_text(&mut out, &"é".repeat(200), 255);
+        assert_eq!(out.len(), 2 + 254);
+    }
+}

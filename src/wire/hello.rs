@@ -1,0 +1,352 @@
+//! The handshake: each side sends one hello and waits for the other's.
+//!
+//! ```text
+//! magic:4  version max:1  version min:1  body length:2 LE  body  crc:4 LE
+//! body = fields of: tag:1  length  value      (tags from 128 on may be skipped)
+//! ```
+
+use super::WireError;
+use super::check::plain_crc;
+use super::header::le_u32;
+use super::varint::{Fields, put_varint};
+use crate::codecs::CodecId;
+
+/// The first bytes of every connection: not ASCII, then "TLN".
+pub const MAGIC: [u8; 4] = [0x8e, b'T', b'L', b'N'];
+/// The highest protocol version spoken here.
+pub const VERSION_MAX: u8 = 1;
+/// The lowest protocol version spoken here.
+pub const VERSION_MIN: u8 = 1;
+/// Bytes up to and including the body length.
+pub const HELLO_PREFIX_LEN: usize = 8;
+/// The longest hello that is read.
+pub const MAX_HELLO_LEN: usize = 4096;
+
+const CRC_LEN: usize = 4;
+const FIRST_IGNORABLE: u8 = 128;
+const TAG_SESSION: u8 = 1;
+const TAG_CODECS: u8 = 2;
+const TAG_FEATURES: u8 = 3;
+const TAG_LIMITS: u8 = 4;
+
+/// What one side says of itself at the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Lowest and highest version spoken.
+    pub versions: (u8, u8),
+    /// Chosen at random by the side that connects; the other side repeats it.
+    pub session: [u8; 16],
+    /// What this side can decode, besides identity.
+    pub codecs: Vec<PeerCodec>,
+    /// Features that may be used.
+    pub offered: Features,
+    /// Features without which this side will not go on.
+    pub required: Features,
+    /// The longest message that this side receives, bytes.
+    pub max_message: u64,
+    /// The longest block, plain, that this side receives, bytes.
+    pub max_block: u64,
+    /// How many streams the peer may have open at once.
+    pub max_streams: u64,
+    /// Payload bytes that the peer may send at first on each stream.
+    pub window: u64,
+}
+
+/// A codec that a side can decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerCodec {
+    /// The codec.
+    pub codec: CodecId,
+    /// Binary logarithm of the longest history (window) it holds while decoding.
+    pub window_log: u8,
+}
+
+/// A set of optional parts of the protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features(pub u64);
+
+impl Features {
+    /// Checksums over the plain bytes of blocks.
+    pub const CHECKSUMS: Self = Self(1);
+
+    /// Whether all of `other` are in this set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Those in both sets.
+    #[must_use]
+    pub const fn common(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+/// The version that both sides use: the highest that both speak.
+///
+/// # Errors
+///
+/// [`WireError::Version`] if there is none.
+pub const fn negotiate_version(peer: (u8, u8)) -> Result<u8, WireError> {
+    let (peer_min, peer_max) = peer;
+    let version = if peer_max < VERSION_MAX {
+        peer_max
+    } else {
+        VERSION_MAX
+    };
+    if version < VERSION_MIN || version < peer_min {
+        Err(WireError::Version {
+            peer_min,
+            peer_max,
+            min: VERSION_MIN,
+            max: VERSION_MAX,
+        })
+    } else {
+        Ok(version)
+    }
+}
+
+impl Hello {
+    /// Appends the hello.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&MAGIC);
+        out.push(self.versions.1);
+        out.push(self.versions.0);
+        out.extend_from_slice(&[0; 2]);
+        put_field(out, TAG_SESSION, |value| {
+            value.extend_from_slice(&self.session);
+        });
+        put_field(out, TAG_CODECS, |value| {
+            for codec in &self.codecs {
+                value.extend_from_slice(&[codec.codec.to_wire(), codec.window_log]);
+            }
+        });
+        put_field(out, TAG_FEATURES, |value| {
+            put_varint(value, self.offered.0);
+            put_varint(value, self.required.0);
+        });
+        put_field(out, TAG_LIMITS, |value| {
+            for limit in [
+                self.max_message,
+                self.max_block,
+                self.max_streams,
+                self.window,
+            ] {
+                put_varint(value, limit);
+            }
+        });
+        let body_len = (out.len() - start - HELLO_PREFIX_LEN) as u16;
+        out[start + 6..start + HELLO_PREFIX_LEN].copy_from_slice(&body_len.to_le_bytes());
+        let crc = plain_crc(&out[start..]);
+        out.extend_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads the hello at the front of `bytes`: it and its length, or `None` when more are needed.
+    ///
+    /// # Errors
+    ///
+    /// Not a tautline peer, no common version, a hello that is too long, damaged, or lacks a field.
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, WireError> {
+        let begins = bytes.len().min(MAGIC.len());
+        if bytes[..begins] != MAGIC[..begins] {
+            let mut given = [0; 4];
+            given[..begins].copy_from_slice(&bytes[..begins]);
+            return Err(WireError::WrongMagic {
+                given,
+                expected: MAGIC,
+            });
+        }
+        let Some(prefix) = bytes.get(..HELLO_PREFIX_LEN) else {
+            return Ok(None);
+        };
+        let versions = (prefix[5], prefix[4]);
+        // A version that is not spoken here may lay out what follows differently: judge it first.
+        negotiate_version(versions)?;
+        let body_end = HELLO_PREFIX_LEN + usize::from(u16::from_le_bytes([prefix[6], prefix[7]]));
+        let len = body_end + CRC_LEN;
+        if len > MAX_HELLO_LEN {
+            return Err(WireError::FieldTooLarge {
+                field: "handshake length",
+                given: len as u64,
+                max: MAX_HELLO_LEN as u64,
+            });
+        }
+        let Some(crc) = bytes.get(body_end..len) else {
+            return Ok(None);
+        };
+        let given = le_u32(crc);
+        let computed = plain_crc(&bytes[..body_end]);
+        if given != computed {
+            return Err(WireError::Checksum {
+                what: "handshake",
+                given,
+                computed,
+            });
+        }
+        let hello = parse_body(versions, &bytes[HELLO_PREFIX_LEN..body_end])?;
+        Ok(Some((hello, len)))
+    }
+}
+
+fn put_field(out: &mut Vec<u8>, tag: u8, put: impl FnOnce(&mut Vec<u8>)) {
+    let mut value = Vec::new();
+    put(&mut value);
+    out.push(tag);
+    put_varint(out, value.len() as u64);
+    out.extend_from_slice(&value);
+}
+
+fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
+    let mut session = None;
+    let mut codecs = None;
+    let mut features = None;
+    let mut limits = None;
+    let mut fields = Fields::new("handshake", body);
+    while !fields.is_empty() {
+        let tag = fields.byte()?;
+        let len = fields.varint_to("handshake field length", body.len() as u64)? as usize;
+        let value = fields.bytes(len)?;
+        let mut inner = Fields::new("handshake field", value);
+        match tag {
+            TAG_SESSION => {
+                let mut id = [0; 16];
+                id.copy_from_slice(inner.bytes(16)?);
+                inner.finish()?;
+                session = Some(id);
+            }
+            TAG_CODECS => codecs = Some(parse_codecs(value)?),
+            TAG_FEATURES => {
+                features = Some((Features(inner.varint()?), Features(inner.varint()?)));
+                inner.finish()?;
+            }
+            TAG_LIMITS => {
+                limits = Some([
+                    inner.varint()?,
+                    inner.varint()?,
+                    inner.varint()?,
+                    inner.varint()?,
+                ]);
+                inner.finish()?;
+            }
+            FIRST_IGNORABLE.. => {}
+            _ => {
+                return Err(WireError::Unknown {
+                    what: "handshake field",
+                    given: u64::from(tag),
+                });
+            }
+        }
+    }
+    let (offered, required) = features.ok_or(WireError::MissingField { field: "features" })?;
+    let [max_message, max_block, max_streams, window] =
+        limits.ok_or(WireError::MissingField { field: "limits" })?;
+    Ok(Hello {
+        versions,
+        session: session.ok_or(WireError::MissingField {
+            field: "session id",
+        })?,
+        codecs: codecs.ok_or(WireError::MissingField { field: "codecs" })?,
+        offered,
+        required,
+        max_message,
+        max_block,
+        max_streams,
+        window,
+    })
+}
+
+fn parse_codecs(value: &[u8]) -> Result<Vec<PeerCodec>, WireError> {
+    let pairs = value.chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return Err(WireError::Truncated {
+            what: "handshake field",
+        });
+    }
+    Ok(pairs
+        .map(|pair| PeerCodec {
+            codec: CodecId::from_wire(pair[0]),
+            window_log: pair[1],
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            versions: (VERSION_MIN, VERSION_MAX),
+            session: *b"0123456789abcdef",
+            codecs: vec![PeerCodec {
+                codec: CodecId::ZSTD,
+                window_log: 20,
+            }],
+            offered: Features::CHECKSUMS,
+            required: Features::default(),
+            max_message: 16 << 20,
+            max_block: 256 << 10,
+            max_streams: 1024,
+            window: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn a_hello_reads_back_and_waits_for_its_last_byte() {
+        let mut bytes = Vec::new();
+        hello().put(&mut bytes);
+        for cut in 0..bytes.len() {
+            assert_eq!(Hello::parse(&bytes[..cut]), Ok(None), "cut at {cut}");
+        }
+        assert_eq!(Hello::parse(&bytes), Ok(Some((hello(), bytes.len()))));
+    }
+
+    #[test]
+    fn strangers_are_known_by_their_first_byte() {
+        assert!(matches!(
+            Hello::parse(b"G"),
+            Err(WireError::WrongMagic { .. })
+        ));
+        assert!(matches!(
+            Hello::parse(b"\x8eTLX"),
+            Err(WireError::WrongMagic { .. })
+        ));
+    }
+
+    #[test]
+    fn versions_meet_at_the_highest_common_one() {
+        assert_eq!(negotiate_version((1, 9)), Ok(1));
+        assert!(matches!(
+            negotiate_version((2, 9)),
+            Err(WireError::Version { .. })
+        ));
+        assert!(matches!(
+            negotiate_version((0, 0)),
+            Err(WireError::Version { .. })
+        ));
+    }
+
+    #[test]
+    fn later_fields_are_skipped_where_their_tag_allows_it() {
+        let reseal = |extra: &[u8]| {
+            let mut bytes = Vec::new();
+            hello().put(&mut bytes);
+            bytes.truncate(bytes.len() - CRC_LEN);
+            bytes.extend_from_slice(extra);
+            let body_len = (bytes.len() - HELLO_PREFIX_LEN) as u16;
+            bytes[6..8].copy_from_slice(&body_len.to_le_bytes());
+            let crc = plain_crc(&bytes);
+            bytes.extend_from_slice(&crc.to_le_bytes());
+            Hello::parse(&bytes)
+        };
+        assert!(matches!(reseal(&[200, 2, 1, 1]), Ok(Some(_))));
+        assert!(matches!(
+            reseal(&[100, 2, 1, 1]),
+            Err(WireError::Unknown { .. })
+        ));
+        assert!(matches!(
+            reseal(&[200, 9, 1]),
+            Err(WireError::Truncated { .. } | WireError::FieldTooLarge { .. })
+        ));
+    }
+}
