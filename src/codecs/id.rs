@@ -20,7 +20,7 @@ impl CodecId {
     pub const DEFLATE: Self = Self(4);
     /// bzip2 streams.
     pub const BZIP2: Self = Self(5);
-    /// LZMA2, raw.
+    /// Raw LZMA1 with an end mark: what xz does, without its container.
     pub const XZ: Self = Self(6);
 
     const NAMES: [(Self, &'static str); 7] = [
