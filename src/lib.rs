@@ -1,4 +1,6 @@
 //! Async message transport that decides, per message, whether and how to compress.
 
 pub mod codecs;
+#[cfg(feature = "corpus")]
+pub mod corpus;
 pub mod units;
