@@ -3,4 +3,6 @@
 pub mod codecs;
 #[cfg(feature = "corpus")]
 pub mod corpus;
+#[cfg(feature = "generate")]
+pub mod generate;
 pub mod units;
