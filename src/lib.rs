@@ -2,5 +2,9 @@
 
 pub mod codecs;
 pub mod control;
+#[cfg(feature = "corpus")]
+pub mod corpus;
+#[cfg(feature = "generate")]
+pub mod generate;
 pub mod units;
 pub mod wire;
