@@ -6,5 +6,6 @@ pub mod control;
 pub mod corpus;
 #[cfg(feature = "generate")]
 pub mod generate;
+pub mod session;
 pub mod units;
 pub mod wire;

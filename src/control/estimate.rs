@@ -187,21 +187,20 @@ impl DecodeEstimates {
             .codecs
             .iter_mut()
             .find(|(last, _)| last.codec == report.codec);
-        let (last, cost) = match known {
-            Some((last, cost)) => (last, cost),
-            None => {
-                let nothing = DecodeReport {
-                    codec: report.codec,
-                    blocks: 0,
-                    plain_bytes: 0,
-                    nanos: 0,
-                };
-                self.codecs.push((nothing, CostEstimator::default()));
-                let Some((last, cost)) = self.codecs.last_mut() else {
-                    return;
-                };
-                (last, cost)
-            }
+        let (last, cost) = if let Some((last, cost)) = known {
+            (last, cost)
+        } else {
+            let nothing = DecodeReport {
+                codec: report.codec,
+                blocks: 0,
+                plain_bytes: 0,
+                nanos: 0,
+            };
+            self.codecs.push((nothing, CostEstimator::default()));
+            let Some((last, cost)) = self.codecs.last_mut() else {
+                return;
+            };
+            (last, cost)
         };
         let deltas = (
             report.blocks.checked_sub(last.blocks),

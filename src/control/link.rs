@@ -35,7 +35,7 @@ impl RttEstimator {
         self.samples += 1;
         match &mut self.current_min {
             Some((since, min)) if now.saturating_since(*since) < MIN_RTT_WINDOW => {
-                *min = (*min).min(rtt)
+                *min = (*min).min(rtt);
             }
             current => self.previous_min = current.replace((now, rtt)).map(|(_, min)| min),
         }
@@ -102,7 +102,7 @@ impl LinkEstimator {
         self.lone.record(bytes, rtt);
     }
 
-    /// The rate at which the socket takes bytes (the thesis's t_sr); `None` before it was measured.
+    /// The rate at which the socket takes bytes (the thesis's `t_sr`); `None` before it was measured.
     pub fn send_rate(&self) -> Option<BytesPerSec> {
         self.send_rate.and_then(BytesPerSec::new)
     }

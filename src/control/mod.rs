@@ -2,10 +2,12 @@
 //!
 //! Nothing here reads a clock or a file: times, loads and costs are given.
 
+mod budget;
 mod estimate;
 mod link;
 mod policy;
 
+pub use self::budget::CodecBudget;
 pub use self::estimate::{
     ArmEstimate, Arms, CostEstimator, CostLine, DecodeEstimates, RatioEstimator, StreamEstimates,
 };

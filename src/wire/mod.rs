@@ -25,6 +25,7 @@ pub use self::hello::{
     Features, HELLO_PREFIX_LEN, Hello, MAGIC, MAX_HELLO_LEN, PeerCodec, VERSION_MAX, VERSION_MIN,
     negotiate_version,
 };
+pub(crate) use self::record::Place;
 pub use self::record::{Record, RecordKind, RecordReader, RecordWriter};
 pub use self::varint::{put_varint, read_varint, varint_len};
 

@@ -109,7 +109,7 @@ impl Majority {
             match time {
                 None if self.equal_rounds < PATIENCE => return None,
                 Some(time) if best.is_none_or(|(_, least)| time < least) => {
-                    best = Some((arm, time))
+                    best = Some((arm, time));
                 }
                 _ => {}
             }

@@ -1,0 +1,153 @@
+//! Building blocks: records of waiting messages, gathered or by reference.
+
+use bytes::Bytes;
+
+use super::stream::{Queued, SendStream};
+use crate::wire::{Place, RecordWriter, StreamId};
+
+/// Payloads up to this length are copied into the block, longer ones go out as they are: below it
+/// the copy costs less than one more slice in the write. Arbitrary within 512 to 4096.
+const MAX_COPIED: usize = 1024;
+
+/// How much of a block is one stream's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    pub(super) stream: StreamId,
+    pub(super) messages: u32,
+    pub(super) plain: usize,
+    pub(super) payload: usize,
+}
+
+/// A block being built.
+#[derive(Debug, Default)]
+pub(super) struct BlockBuilder {
+    /// Record headers and copied payloads.
+    pub(super) bytes: Vec<u8>,
+    /// Payloads by reference, and after how many of `bytes` they stand.
+    pub(super) shared: Vec<(usize, Bytes)>,
+    pub(super) members: Vec<Member>,
+    pub(super) plain_len: usize,
+    by_reference: bool,
+}
+
+impl BlockBuilder {
+    /// Begins a block in `buffer`. With `by_reference`, long payloads are not copied.
+    pub(super) fn begin(&mut self, mut buffer: Vec<u8>, by_reference: bool) {
+        buffer.clear();
+        self.bytes = buffer;
+        self.shared.clear();
+        self.members.clear();
+        self.plain_len = 0;
+        self.by_reference = by_reference;
+    }
+
+    /// Takes messages of one stream until `room` plain bytes are used, the stream has nothing more
+    /// that may be sent, or `quantum` payload bytes were taken. Says whether the block is complete:
+    /// its last record has no length and nothing may follow.
+    pub(super) fn take(
+        &mut self,
+        writer: &mut RecordWriter,
+        stream: StreamId,
+        send: &mut SendStream,
+        room: usize,
+        quantum: usize,
+        no_others: bool,
+    ) -> bool {
+        let before = self.plain_len;
+        let mut member = Member {
+            stream,
+            messages: 0,
+            plain: 0,
+            payload: 0,
+        };
+        let mut complete = false;
+        while !complete && member.payload < quantum && send.can_send() {
+            let Some(front) = send.queue.front() else {
+                break;
+            };
+            let remaining = front.payload.len() - send.front_sent;
+            let left = room.saturating_sub(self.plain_len);
+            if self.plain_len > 0 && (left == 0 || (remaining > left && remaining <= room)) {
+                complete = true;
+                break;
+            }
+            let take = remaining
+                .min(room)
+                .min(left.max(1))
+                .min(usize::try_from(send.credit()).unwrap_or(usize::MAX));
+            let finishes = take == remaining;
+            let place = match (send.front_sent, finishes) {
+                (0, true) => Place::Whole,
+                (0, false) => Place::First {
+                    message_len: front.payload.len() as u64,
+                },
+                (_, false) => Place::Middle,
+                (_, true) => Place::Last,
+            };
+            complete = take == left || (finishes && send.queue.len() == 1 && no_others);
+            let payload_len = (!complete).then_some(take);
+            let header_at = self.bytes.len();
+            writer.put(&mut self.bytes, stream, front.kind, place, payload_len);
+            self.plain_len += self.bytes.len() - header_at + take;
+            self.put_payload(front, send.front_sent, take);
+            member.payload += take;
+            send.sent += take as u64;
+            send.queued_bytes -= take;
+            if finishes {
+                member.messages += 1;
+                send.front_sent = 0;
+                send.queue.pop_front();
+            } else {
+                send.front_sent += take;
+            }
+        }
+        member.plain = self.plain_len - before;
+        if member.plain > 0 {
+            self.add_member(member);
+        }
+        complete
+    }
+
+    fn put_payload(&mut self, message: &Queued, from: usize, len: usize) {
+        if self.by_reference && len > MAX_COPIED {
+            self.shared
+                .push((self.bytes.len(), message.payload.slice(from..from + len)));
+        } else {
+            self.bytes
+                .extend_from_slice(&message.payload[from..from + len]);
+        }
+    }
+
+    fn add_member(&mut self, member: Member) {
+        // Rounds of the same few streams: the last members are the likely ones.
+        match self
+            .members
+            .iter_mut()
+            .rev()
+            .take(8)
+            .find(|known| known.stream == member.stream)
+        {
+            Some(known) => {
+                known.messages += member.messages;
+                known.plain += member.plain;
+                known.payload += member.payload;
+            }
+            None => self.members.push(member),
+        }
+    }
+
+    /// The parts of the block in order.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let mut at = 0;
+        let ends = self
+            .shared
+            .iter()
+            .map(|(end, bytes)| (*end, bytes.as_ref()));
+        ends.chain(core::iter::once((self.bytes.len(), [].as_slice())))
+            .flat_map(move |(end, shared)| {
+                let copied = &self.bytes[at..end];
+                at = end;
+                [copied, shared]
+            })
+    }
+}

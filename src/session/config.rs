@@ -1,0 +1,257 @@
+//! Settings of a session and of a stream.
+
+use core::time::Duration;
+
+use crate::codecs::{Arm, CodecId};
+use crate::control::PolicyConfig;
+use crate::wire::GroupId;
+
+/// Which side a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The side that connected; opens even streams.
+    Connector,
+    /// The side that accepted; opens odd streams.
+    Acceptor,
+}
+
+/// Settings of a session. All lengths are bytes.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    pub(super) session_id: [u8; 16],
+    pub(super) seed: u64,
+    pub(super) policy: PolicyConfig,
+    pub(super) arms: Vec<Arm>,
+    pub(super) checksums: bool,
+    pub(super) max_message: usize,
+    pub(super) max_block: usize,
+    pub(super) block_len: usize,
+    pub(super) window: u64,
+    pub(super) max_streams: u32,
+    pub(super) send_queue: usize,
+    pub(super) window_log: u8,
+    pub(super) probe_interval: Duration,
+    pub(super) ack_delay: Duration,
+    pub(super) handshake_timeout: Duration,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            session_id: [0; 16],
+            seed: 0,
+            policy: PolicyConfig::default(),
+            arms: default_arms(),
+            checksums: true,
+            max_message: 16 << 20,
+            max_block: 256 << 10,
+            block_len: 64 << 10,
+            window: 1 << 20,
+            max_streams: 16_384,
+            send_queue: 256 << 10,
+            window_log: 20,
+            probe_interval: Duration::from_millis(100),
+            ack_delay: Duration::from_millis(10),
+            handshake_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A few levels of every family in this build, from fast to strong; the strongest levels cost tens
+/// of milliseconds a block and are left to those who ask for them.
+fn default_arms() -> Vec<Arm> {
+    [
+        Arm::new(CodecId::LZ4, 0),
+        Arm::new(CodecId::SNAPPY, 0),
+        Arm::new(CodecId::ZSTD, -3),
+        Arm::new(CodecId::ZSTD, 1),
+        Arm::new(CodecId::ZSTD, 3),
+        Arm::new(CodecId::ZSTD, 9),
+        Arm::new(CodecId::DEFLATE, 6),
+        Arm::new(CodecId::BZIP2, 9),
+        Arm::new(CodecId::XZ, 1),
+    ]
+    .into_iter()
+    .filter(|arm| crate::codecs::info(arm.codec).is_some())
+    .collect()
+}
+
+impl SessionConfig {
+    /// The session's name, chosen at random by the driver. Default: zeros.
+    #[must_use]
+    pub const fn session_id(mut self, id: [u8; 16]) -> Self {
+        self.session_id = id;
+        self
+    }
+
+    /// Seed of the policies' draws: same seed and inputs, same bytes out. Default 0.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The policy of streams that do not set their own. Default: majority.
+    #[must_use]
+    pub const fn policy(mut self, policy: PolicyConfig) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The arms that policies choose from, besides identity. A fixed policy's arm is always among
+    /// them. Default: a few levels of each family in the build.
+    #[must_use]
+    pub fn arms(mut self, arms: Vec<Arm>) -> Self {
+        self.arms = arms;
+        self
+    }
+
+    /// Whether blocks carry checksums of their plain bytes (2 to 4 bytes a block, 21 ns at 256 B).
+    /// They do if both sides want them. Default true.
+    #[must_use]
+    pub const fn checksums(mut self, on: bool) -> Self {
+        self.checksums = on;
+        self
+    }
+
+    /// The longest message received. Default 16 MiB.
+    #[must_use]
+    pub const fn max_message(mut self, len: usize) -> Self {
+        self.max_message = len;
+        self
+    }
+
+    /// Plain bytes that a block sent under backlog aims at. Default 64 KiB (decisions.md: larger
+    /// blocks hardly compress better). At most what the peer receives.
+    #[must_use]
+    pub const fn block_len(mut self, len: usize) -> Self {
+        self.block_len = len;
+        self
+    }
+
+    /// The longest block received, plain. Default 256 KiB; at least 4 KiB.
+    #[must_use]
+    pub const fn max_block(mut self, len: usize) -> Self {
+        self.max_block = len;
+        self
+    }
+
+    /// Payload bytes that the peer may send ahead of the application on each stream. Default 1 MiB.
+    #[must_use]
+    pub const fn window(mut self, bytes: u64) -> Self {
+        self.window = bytes;
+        self
+    }
+
+    /// How many streams the peer may have open at once. Default 16 384.
+    #[must_use]
+    pub const fn max_streams(mut self, streams: u32) -> Self {
+        self.max_streams = streams;
+        self
+    }
+
+    /// Payload bytes that wait to be sent on each stream before `send` reports it full. Default 256 KiB.
+    #[must_use]
+    pub const fn send_queue(mut self, bytes: usize) -> Self {
+        self.send_queue = bytes;
+        self
+    }
+
+    /// Shortest time between two probes; none are sent while nothing else is. Default 100 ms.
+    #[must_use]
+    pub const fn probe_interval(mut self, interval: Duration) -> Self {
+        self.probe_interval = interval;
+        self
+    }
+
+    /// How long an acknowledgement waits for more blocks or a frame to travel with. Default 10 ms.
+    #[must_use]
+    pub const fn ack_delay(mut self, delay: Duration) -> Self {
+        self.ack_delay = delay;
+        self
+    }
+
+    /// How long the peer's handshake may take. Default 10 s.
+    #[must_use]
+    pub const fn handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.handshake_timeout = timeout;
+        self
+    }
+
+    /// Payload bytes that wait on each stream, as set.
+    pub const fn send_queue_len(&self) -> usize {
+        self.send_queue
+    }
+
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let least = |field, given: usize, min: usize| {
+            if given < min {
+                Err(ConfigError::TooSmall { field, given, min })
+            } else {
+                Ok(())
+            }
+        };
+        least("max_block", self.max_block, 4 << 10)?;
+        least("block_len", self.block_len, 1 << 10)?;
+        least(
+            "window",
+            usize::try_from(self.window).unwrap_or(usize::MAX),
+            4 << 10,
+        )?;
+        least("send_queue", self.send_queue, 1)?;
+        least("max_message", self.max_message, 1)?;
+        if self.max_block > MAX_BLOCK {
+            return Err(ConfigError::TooLarge {
+                field: "max_block",
+                given: self.max_block,
+                max: MAX_BLOCK,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The longest block there can be, plain: what one decode may cost in memory.
+const MAX_BLOCK: usize = 16 << 20;
+
+/// A setting that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Below the least value.
+    #[error("{field} is {given}, the least is {min}")]
+    TooSmall {
+        /// The setting.
+        field: &'static str,
+        /// As set.
+        given: usize,
+        /// The least value.
+        min: usize,
+    },
+    /// Above the greatest value.
+    #[error("{field} is {given}, the most is {max}")]
+    TooLarge {
+        /// The setting.
+        field: &'static str,
+        /// As set.
+        given: usize,
+        /// The greatest value.
+        max: usize,
+    },
+}
+
+/// Settings of one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamConfig {
+    pub(super) policy: Option<PolicyConfig>,
+    pub(super) group: GroupId,
+}
+
+impl StreamConfig {
+    /// A policy of its own. Default: the session's.
+    #[must_use]
+    pub const fn policy(mut self, policy: PolicyConfig) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+}

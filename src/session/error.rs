@@ -1,0 +1,78 @@
+//! Why sessions and their operations fail, by whose fault it was.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::wire::{GoAwayCode, StreamId, WireError};
+
+/// Why a session ended other than by a clean close. Sticky: every later call says the same.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The peer sent what it may not; it has been told so.
+    #[error("the peer broke the protocol: {0}")]
+    Peer(#[from] WireError),
+    /// The peer ended the session, saying why.
+    #[error("the peer ended the session: {code}{}{detail}", if detail.is_empty() { "" } else { ": " })]
+    GoneAway {
+        /// Its reason.
+        code: GoAwayCode,
+        /// In its words.
+        detail: String,
+    },
+    /// The connection ended without a go-away.
+    #[error("the connection was lost")]
+    ConnectionLost,
+    /// The peer's handshake did not come in time.
+    #[error("no handshake within {limit:?}")]
+    HandshakeTimeout {
+        /// The limit.
+        limit: Duration,
+    },
+}
+
+/// Why a stream could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The peer allows no more at once.
+    #[error("{open} streams are open, the peer allows {max}")]
+    TooMany {
+        /// How many are.
+        open: u32,
+        /// The peer's limit.
+        max: u64,
+    },
+    /// The name is too long.
+    #[error("the stream name has {given} bytes, at most {max} are allowed")]
+    NameTooLong {
+        /// Its length.
+        given: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The session is closing or closed.
+    #[error("the session is closed")]
+    Closed,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The stream's queue is full; the message is given back.
+    #[error("the stream's queue is full")]
+    Full(Bytes),
+    /// The peer does not receive messages this long.
+    #[error("the message has {given} bytes, the peer receives at most {max}")]
+    TooLong {
+        /// Its length.
+        given: usize,
+        /// The peer's limit.
+        max: u64,
+    },
+    /// The stream does not exist, was finished by this side, or its session is closed.
+    #[error("stream {0} is closed")]
+    Closed(StreamId),
+}

@@ -1,0 +1,27 @@
+//! What a session tells its driver.
+
+use super::SessionError;
+use crate::wire::{CloseCode, StreamId};
+
+/// Something happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The handshake is complete; streams can be opened.
+    Established,
+    /// The peer opened a stream.
+    StreamOpened(StreamId),
+    /// A stream without messages has some now: take them with `recv` until there are none.
+    Readable(StreamId),
+    /// So many payload bytes have left a stream's queue.
+    Drained {
+        /// The stream.
+        stream: StreamId,
+        /// Payload bytes.
+        bytes: usize,
+    },
+    /// The peer sends nothing more on a stream; what it had sent can still be taken.
+    StreamEnded(StreamId, CloseCode),
+    /// The session is over: `Ok` after a clean close from either side.
+    Closed(Result<(), SessionError>),
+}

@@ -1,0 +1,217 @@
+//! Blocks sent and not yet acknowledged: what acknowledgements say of the path.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::control::{LinkEstimator, RttEstimator};
+use crate::units::Time;
+use crate::wire::{Ack, WireError};
+
+/// Blocks remembered; of more than that the oldest go unmeasured. A peer that never acknowledges
+/// costs no more memory than this.
+const MAX_REMEMBERED: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+struct SentBlock {
+    number: u64,
+    wire_len: usize,
+    /// Position in the output that its last byte has.
+    wire_end: u64,
+    written: Option<Time>,
+    /// Whether the link had nothing to carry just before.
+    after_pause: bool,
+    /// Whether no other block was under way.
+    alone: bool,
+}
+
+/// A probe that waits for its reply.
+#[derive(Clone, Copy, Debug)]
+struct SentProbe {
+    id: u64,
+    wire_end: u64,
+    written: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LastAck {
+    wire_bytes: u64,
+    received_nanos: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inflight {
+    blocks: VecDeque<SentBlock>,
+    /// How many of `blocks` are written to the socket.
+    written: usize,
+    sent: u64,
+    acked: u64,
+    next_probe: u64,
+    probe: Option<SentProbe>,
+    last_ack: Option<LastAck>,
+    absurd: u64,
+}
+
+impl Inflight {
+    pub(super) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(super) const fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    pub(super) const fn absurd(&self) -> u64 {
+        self.absurd
+    }
+
+    /// A block was queued; `wire_end` is the output's position after it.
+    pub(super) fn on_block(&mut self, wire_len: usize, wire_end: u64, output_was_empty: bool) {
+        let alone = self.acked == self.sent;
+        self.sent += 1;
+        if self.blocks.len() == MAX_REMEMBERED {
+            self.blocks.pop_front();
+            self.written = self.written.saturating_sub(1);
+        }
+        self.blocks.push_back(SentBlock {
+            number: self.sent,
+            wire_len,
+            wire_end,
+            written: None,
+            after_pause: output_was_empty,
+            alone,
+        });
+    }
+
+    /// Whether no probe is under way.
+    pub(super) const fn can_probe(&self) -> bool {
+        self.probe.is_none()
+    }
+
+    /// The number of a new probe, unless one is still under way.
+    pub(super) const fn new_probe(&mut self) -> Option<u64> {
+        if !self.can_probe() {
+            return None;
+        }
+        self.next_probe += 1;
+        Some(self.next_probe)
+    }
+
+    /// The probe was queued; `wire_end` is the output's position after it.
+    pub(super) fn on_probe(&mut self, id: u64, wire_end: u64) {
+        self.probe = Some(SentProbe {
+            id,
+            wire_end,
+            written: None,
+        });
+    }
+
+    /// The socket has taken all bytes up to `position`.
+    pub(super) fn on_written(&mut self, now: Time, position: u64) {
+        while let Some(block) = self
+            .blocks
+            .get_mut(self.written)
+            .filter(|block| block.wire_end <= position)
+        {
+            block.written = Some(now);
+            self.written += 1;
+        }
+        if let Some(probe) = self
+            .probe
+            .as_mut()
+            .filter(|probe| probe.written.is_none() && probe.wire_end <= position)
+        {
+            probe.written = Some(now);
+        }
+    }
+
+    pub(super) fn on_probe_reply(
+        &mut self,
+        now: Time,
+        id: u64,
+        held: Duration,
+        rtt: &mut RttEstimator,
+    ) {
+        let Some(probe) = self.probe.filter(|probe| probe.id == id) else {
+            self.absurd += 1;
+            return;
+        };
+        self.probe = None;
+        if let Some(sample) = probe
+            .written
+            .and_then(|written| self.round_trip(now, written, held))
+        {
+            rtt.record(now, sample);
+        }
+    }
+
+    /// # Errors
+    ///
+    /// The peer acknowledges what was not sent, or less than before.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Time,
+        ack: &Ack,
+        link: &mut LinkEstimator,
+    ) -> Result<(), WireError> {
+        if ack.blocks > self.sent {
+            return Err(WireError::FieldTooLarge {
+                field: "acknowledged blocks",
+                given: ack.blocks,
+                max: self.sent,
+            });
+        }
+        if ack.blocks < self.acked {
+            return Err(WireError::FieldTooSmall {
+                field: "acknowledged blocks",
+                given: ack.blocks,
+                min: self.acked,
+            });
+        }
+        self.acked = ack.blocks;
+        let mut paused = false;
+        let mut last = None;
+        while let Some(block) = self
+            .blocks
+            .front()
+            .filter(|block| block.number <= ack.blocks)
+        {
+            paused |= block.after_pause;
+            last = Some(*block);
+            self.blocks.pop_front();
+            self.written = self.written.saturating_sub(1);
+        }
+        let Some(last) = last else { return Ok(()) };
+        let held = Duration::from_nanos(ack.held_nanos);
+        if let (true, Some(written)) = (last.alone, last.written) {
+            if let Some(rtt) = self.round_trip(now, written, held) {
+                link.record_lone(last.wire_len, rtt);
+            }
+        }
+        if let Some(before) = self.last_ack {
+            let delta = (
+                ack.wire_bytes.checked_sub(before.wire_bytes),
+                ack.received_nanos.checked_sub(before.received_nanos),
+            );
+            if let (Some(bytes), Some(nanos)) = delta {
+                link.record_delivery(bytes, Duration::from_nanos(nanos), paused);
+            } else {
+                self.absurd += 1;
+            }
+        }
+        self.last_ack = Some(LastAck {
+            wire_bytes: ack.wire_bytes,
+            received_nanos: ack.received_nanos,
+        });
+        Ok(())
+    }
+
+    /// The round trip without the time that the peer held its answer; `None` if it says that it
+    /// held it for longer than has passed.
+    fn round_trip(&mut self, now: Time, written: Time, held: Duration) -> Option<Duration> {
+        let rtt = now.saturating_since(written).checked_sub(held);
+        if rtt.is_none() {
+            self.absurd += 1;
+        }
+        rtt
+    }
+}

@@ -1,0 +1,184 @@
+//! Codec work that the session hands out: it has no clock to measure it with, and a driver may run
+//! it on another thread.
+
+use bytes::Bytes;
+
+use crate::codecs::{Arm, CodecId, Codecs, DecodeError, DecodeLimits, EncodeError, Encoded};
+use crate::wire::{WireError, plain_crc};
+
+/// A block to be encoded. Run it with [`CodecWorker::encode`], measure the time, and give the
+/// result to [`Session::handle_encoded`](super::Session::handle_encoded).
+#[derive(Debug)]
+pub struct EncodeJob {
+    pub(super) arm: Arm,
+    pub(super) plain: Vec<u8>,
+    pub(super) wire: Vec<u8>,
+    pub(super) with_check: bool,
+}
+
+impl EncodeJob {
+    /// The codec and level.
+    pub const fn arm(&self) -> Arm {
+        self.arm
+    }
+
+    /// Bytes to encode.
+    pub const fn plain_len(&self) -> usize {
+        self.plain.len()
+    }
+}
+
+/// An [`EncodeJob`] that was run.
+#[derive(Debug)]
+pub struct EncodedBlock {
+    pub(super) plain: Vec<u8>,
+    pub(super) wire: Vec<u8>,
+    pub(super) crc: u32,
+    pub(super) result: Result<Encoded, EncodeError>,
+}
+
+/// A block to be decoded. Run it with [`CodecWorker::decode`], measure the time, and give the
+/// result to [`Session::handle_decoded`](super::Session::handle_decoded).
+#[derive(Debug)]
+pub struct DecodeJob {
+    pub(super) number: u64,
+    pub(super) codec: CodecId,
+    pub(super) wire: Bytes,
+    pub(super) plain_len: Option<usize>,
+    pub(super) max_plain: usize,
+    pub(super) with_check: bool,
+}
+
+impl DecodeJob {
+    /// The codec.
+    pub const fn codec(&self) -> CodecId {
+        self.codec
+    }
+
+    /// Bytes to decode.
+    pub const fn wire_len(&self) -> usize {
+        self.wire.len()
+    }
+
+    /// Bytes that they become, as the peer says, or at most.
+    pub fn plain_len(&self) -> usize {
+        self.plain_len.unwrap_or(self.max_plain)
+    }
+}
+
+/// A [`DecodeJob`] that was run.
+#[derive(Debug)]
+pub struct DecodedBlock {
+    pub(super) number: u64,
+    pub(super) codec: CodecId,
+    pub(super) result: Result<(Bytes, u32), WireError>,
+}
+
+impl DecodedBlock {
+    /// Bytes that the block became; `None` if it did not decode.
+    pub fn plain_len(&self) -> Option<usize> {
+        self.result.as_ref().ok().map(|(plain, _)| plain.len())
+    }
+}
+
+/// Runs codec jobs; holds the codecs' scratch and reuses it. One serves any number of sessions.
+#[derive(Debug, Default)]
+pub struct CodecWorker {
+    codecs: Codecs,
+    scratch: Vec<u8>,
+}
+
+impl CodecWorker {
+    /// A worker that decodes histories up to `window_log` (binary logarithm, bytes). Nothing is
+    /// allocated before the first job.
+    pub fn new(window_log: u8) -> Self {
+        Self {
+            codecs: Codecs::with_limits(DecodeLimits { window_log }),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Encodes a block.
+    pub fn encode(&mut self, job: EncodeJob) -> EncodedBlock {
+        let EncodeJob {
+            arm,
+            plain,
+            mut wire,
+            with_check,
+        } = job;
+        if wire.len() < plain.len() {
+            wire.resize(plain.len(), 0);
+        }
+        let result = self.codecs.encode(arm, &plain, &mut wire);
+        let crc = if with_check { plain_crc(&plain) } else { 0 };
+        EncodedBlock {
+            plain,
+            wire,
+            crc,
+            result,
+        }
+    }
+
+    /// Decodes a block.
+    pub fn decode(&mut self, job: DecodeJob) -> DecodedBlock {
+        let DecodeJob {
+            number,
+            codec,
+            wire,
+            plain_len,
+            max_plain,
+            with_check,
+        } = job;
+        let result = match plain_len {
+            Some(declared) => self.decode_declared(codec, &wire, declared),
+            None => self.decode_bounded(codec, &wire, max_plain),
+        };
+        let result = result.map(|plain| {
+            let crc = if with_check { plain_crc(&plain) } else { 0 };
+            (plain, crc)
+        });
+        DecodedBlock {
+            number,
+            codec,
+            result,
+        }
+    }
+
+    fn decode_declared(
+        &mut self,
+        codec: CodecId,
+        wire: &[u8],
+        declared: usize,
+    ) -> Result<Bytes, WireError> {
+        let mut plain = vec![0; declared];
+        match self.codecs.decode_exact(codec, wire, &mut plain) {
+            Ok(()) => Ok(plain.into()),
+            Err(error) => Err(undecodable(wire, &error)),
+        }
+    }
+
+    fn decode_bounded(
+        &mut self,
+        codec: CodecId,
+        wire: &[u8],
+        max_plain: usize,
+    ) -> Result<Bytes, WireError> {
+        if self.scratch.len() < max_plain {
+            self.scratch.resize(max_plain, 0);
+        }
+        match self
+            .codecs
+            .decode(codec, wire, &mut self.scratch[..max_plain])
+        {
+            Ok(actual) => Ok(Bytes::copy_from_slice(&self.scratch[..actual])),
+            Err(error) => Err(undecodable(wire, &error)),
+        }
+    }
+}
+
+fn undecodable(wire: &[u8], error: &DecodeError) -> WireError {
+    WireError::Undecodable {
+        wire_len: wire.len(),
+        detail: error.to_string(),
+    }
+}

@@ -1,0 +1,863 @@
+//! One end of a connection as a state machine without clock or socket.
+//!
+//! The driver gives inputs and the time (`handle_*`), the application opens, sends and receives,
+//! and outputs are polled.
+//!
+//! > **The drain rule.** After any input, and before waiting: run [`Session::poll_decode`] and
+//! > [`Session::poll_encode`] until both answer `None`, giving back what they hand out (at once or,
+//! > from a worker, later); write [`Session::fill_slices`] and report
+//! > [`Session::handle_written`]; take every [`Session::poll_event`]; then wait for input or until
+//! > [`Session::poll_timeout`].
+//!
+//! Same configuration, same inputs at the same times: same bytes out.
+
+mod block;
+mod config;
+mod error;
+mod event;
+mod inflight;
+mod job;
+mod output;
+mod receiver;
+mod sender;
+mod stats;
+mod stream;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Bytes, BytesMut};
+
+pub use self::config::{ConfigError, Role, SessionConfig, StreamConfig};
+pub use self::error::{OpenError, SendError, SessionError};
+pub use self::event::Event;
+pub use self::job::{CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock};
+use self::receiver::{Receiver, Taken};
+use self::sender::{Path, Sender};
+pub use self::stats::{ArmStats, SessionStats, StreamStats};
+pub use self::stream::Message;
+use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
+use crate::control::{Arms, Policy, PolicyConfig, StreamEstimates};
+use crate::units::{CpuLoad, Time};
+use crate::wire::{
+    Ack, Close, CloseCode, Control, Features, GoAway, GoAwayCode, GroupId, Hello, Open, PeerCodec,
+    Probe, ProbeReply, RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window, WireError,
+};
+
+/// The longest stream name, bytes.
+pub const MAX_NAME_LEN: usize = 255;
+/// Room that record headers may need beyond a block's payload.
+const HEADER_SLACK: usize = 64;
+/// An acknowledgement travels with other output rather than alone if the last one is so long ago.
+const ACK_SPACING: Duration = Duration::from_millis(2);
+
+/// ```text
+/// Handshaking --peer's hello--> Established --close() or peer's go-away--> Draining --both gone--> Closed
+///      any --error--> Closed
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Handshaking { deadline: Time },
+    Established,
+    Draining,
+    Closed(Result<(), SessionError>),
+}
+
+/// The peer's side of the handshake, as far as it matters later.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    max_message: u64,
+    max_streams: u64,
+    window: u64,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    role: Role,
+    state: State,
+    peer: Peer,
+    streams: Streams,
+    next_stream: u32,
+    last_peer_stream: Option<StreamId>,
+    sender: Sender,
+    receiver: Receiver,
+    path: Path,
+    events: VecDeque<Event>,
+    probe_replies: VecDeque<(u64, Time)>,
+    last_probe: Option<Time>,
+    /// Whether anything was sent since the last probe.
+    sent_since_probe: bool,
+    last_ack: Option<Time>,
+    local_load: CpuLoad,
+    peer_load: Option<CpuLoad>,
+    /// Streams whose sending direction ends when their queue is empty.
+    finishing: Vec<StreamId>,
+    sent_go_away: bool,
+    peer_gone: bool,
+}
+
+impl Session {
+    /// A session that begins its handshake at `now`.
+    ///
+    /// # Errors
+    ///
+    /// A setting that makes no sense.
+    pub fn new(role: Role, config: SessionConfig, now: Time) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut sender = Sender::new(config.seed);
+        sender.output.put_small(|out| hello(&config).put(out));
+        Ok(Self {
+            role,
+            state: State::Handshaking {
+                deadline: now + config.handshake_timeout,
+            },
+            peer: Peer {
+                max_message: 0,
+                max_streams: 0,
+                window: 0,
+            },
+            streams: Streams::default(),
+            next_stream: u32::from(role != Role::Connector),
+            last_peer_stream: None,
+            sender,
+            receiver: Receiver::new(config.max_block, config.max_message),
+            path: Path::default(),
+            events: VecDeque::new(),
+            probe_replies: VecDeque::new(),
+            last_probe: None,
+            sent_since_probe: false,
+            last_ack: None,
+            local_load: CpuLoad::IDLE,
+            peer_load: None,
+            finishing: Vec::new(),
+            sent_go_away: false,
+            peer_gone: false,
+            config,
+        })
+    }
+
+    // ---- the application's side
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    ///
+    /// The handshake is not complete, the session is closing, the peer allows no more streams, or
+    /// the name is too long.
+    pub fn open(&mut self, name: &str, config: StreamConfig) -> Result<StreamId, OpenError> {
+        if self.state != State::Established {
+            return Err(OpenError::Closed);
+        }
+        if name.len() > MAX_NAME_LEN {
+            return Err(OpenError::NameTooLong {
+                given: name.len(),
+                max: MAX_NAME_LEN,
+            });
+        }
+        let open = self.streams.count(self.role == Role::Connector);
+        let max = self.peer.max_streams;
+        let id = StreamId::new(self.next_stream).ok_or(OpenError::TooMany { open, max })?;
+        if u64::from(open) >= max {
+            return Err(OpenError::TooMany { open, max });
+        }
+        self.next_stream += 2;
+        let policy = config.policy.unwrap_or(self.config.policy);
+        self.add_stream(id, name.to_owned(), policy, self.peer.window);
+        let frame = Control::Open(Open {
+            stream: id,
+            group: config.group,
+            window: 0,
+            name: name.to_owned(),
+        });
+        self.put_control(&frame);
+        Ok(id)
+    }
+
+    fn add_stream(&mut self, id: StreamId, name: String, policy: PolicyConfig, send_limit: u64) {
+        let stream = Stream {
+            name,
+            send: SendStream::new(send_limit),
+            recv: RecvStream::new(self.config.window),
+            policy: Policy::new(policy),
+            estimates: StreamEstimates::default(),
+            stats: StreamStats::default(),
+        };
+        self.streams.insert(id, stream);
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    ///
+    /// The queue is full (the message is given back; wait for [`Event::Drained`]), the message is
+    /// longer than the peer receives, or the stream is closed.
+    pub fn send(
+        &mut self,
+        id: StreamId,
+        payload: Bytes,
+        kind: RecordKind,
+    ) -> Result<(), SendError> {
+        let closed = SendError::Closed(id);
+        if !matches!(self.state, State::Established) {
+            return Err(closed);
+        }
+        let max = self.peer.max_message;
+        let Some(stream) = self
+            .streams
+            .find(id)
+            .filter(|stream| stream.send.state == SendState::Open)
+        else {
+            return Err(closed);
+        };
+        if payload.len() as u64 > max {
+            return Err(SendError::TooLong {
+                given: payload.len(),
+                max,
+            });
+        }
+        let send = &mut stream.send;
+        if send.queued_bytes > 0 && send.queued_bytes + payload.len() > self.config.send_queue {
+            return Err(SendError::Full(payload));
+        }
+        stream.stats.messages_sent += 1;
+        stream.stats.payload_sent += payload.len() as u64;
+        send.queued_bytes += payload.len();
+        send.queue.push_back(Queued { payload, kind });
+        self.sender.on_sendable(id, &mut self.streams);
+        Ok(())
+    }
+
+    /// Takes the next message of a stream. Call [`Self::release`] when the application is done with it.
+    pub fn recv(&mut self, id: StreamId) -> Option<Message> {
+        let message = self.streams.find(id)?.recv.queue.pop_front();
+        if message.is_none() {
+            self.streams.remove_if_over(id);
+        }
+        message
+    }
+
+    /// Says that the application is done with so many payload bytes of a stream, so that the peer
+    /// may send more.
+    pub fn release(&mut self, id: StreamId, payload_bytes: usize) {
+        let window = self.config.window;
+        let Some(stream) = self.streams.find(id) else {
+            return;
+        };
+        let recv = &mut stream.recv;
+        recv.released = (recv.released + payload_bytes as u64).min(recv.received);
+        if let Some(limit) = recv.new_limit(window) {
+            self.put_control(&Control::Window(Window { stream: id, limit }));
+        }
+    }
+
+    /// Ends a stream's sending direction once everything queued is sent.
+    pub fn finish(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.find(id) {
+            if stream.send.state == SendState::Open {
+                stream.send.state = SendState::Finishing;
+                self.finish_if_drained(id);
+            }
+        }
+    }
+
+    /// Drops what comes on a stream from now on; the application has lost interest.
+    pub fn discard(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.find(id) {
+            stream.recv.discards = true;
+            let bytes = stream
+                .recv
+                .queue
+                .drain(..)
+                .map(|message| message.payload.len())
+                .sum();
+            self.release(id, bytes);
+            self.streams.remove_if_over(id);
+        }
+    }
+
+    /// Sets the policy of one stream from here on; what its arms have shown is kept.
+    pub fn set_policy(&mut self, id: StreamId, policy: PolicyConfig) {
+        if let Some(stream) = self.streams.find(id) {
+            stream.policy = Policy::new(policy);
+        }
+    }
+
+    /// Begins a clean close: what is queued is sent, then the peer is told.
+    pub fn close(&mut self) {
+        match self.state {
+            State::Established => {
+                self.state = State::Draining;
+                for id in self.streams.ids() {
+                    self.finish(id);
+                }
+                self.go_away_if_drained();
+            }
+            State::Handshaking { .. } => {
+                self.put_go_away(GoAwayCode::Done, "");
+                self.end(Ok(()));
+            }
+            State::Draining | State::Closed(_) => {}
+        }
+    }
+
+    /// The name that a stream was opened with.
+    pub fn stream_name(&self, id: StreamId) -> Option<&str> {
+        self.streams.peek(id).map(|stream| stream.name.as_str())
+    }
+
+    /// What a stream has done.
+    pub fn stream_stats(&self, id: StreamId) -> Option<StreamStats> {
+        let stream = self.streams.peek(id)?;
+        let mut stats = stream.stats.clone();
+        stats.queued_bytes = stream.send.queued_bytes as u64;
+        Some(stats)
+    }
+
+    /// What the session has done and knows.
+    pub fn stats(&self) -> SessionStats {
+        SessionStats {
+            blocks_sent: self.sender.inflight.sent(),
+            blocks_received: self.receiver.blocks,
+            blocks_acked: self.sender.inflight.acked(),
+            wire_sent: self.sender.output.position(),
+            wire_received: self.receiver.wire_bytes,
+            encode_nanos: self.sender.encode_nanos,
+            decode_nanos: self.receiver.decode_nanos,
+            rtt: self.path.rtt.smoothed(),
+            rtt_min: self.path.rtt.min(),
+            send_rate: self.path.link.send_rate(),
+            link_rate: self.path.link.link_rate(),
+            budget: self.sender.budget.rate(),
+            peer_load: self.peer_load,
+            absurd_reports: self.sender.inflight.absurd() + self.path.decode.absurd(),
+        }
+    }
+
+    // ---- the driver's side: inputs
+
+    /// Takes in bytes from the peer; whole frames are removed from the front of `input`, the rest
+    /// stays for the next call. Stops early while [`Self::wants_input`] is false: call it again
+    /// after the decode jobs were run.
+    ///
+    /// # Errors
+    ///
+    /// The session is over; the error is sticky, and the peer's go-away is in the output.
+    pub fn handle_input(&mut self, now: Time, input: &mut BytesMut) -> Result<(), SessionError> {
+        self.check_open()?;
+        let result = self.take_input(now, input);
+        self.fail_on(result)
+    }
+
+    fn take_input(&mut self, now: Time, input: &mut BytesMut) -> Result<(), WireError> {
+        if matches!(self.state, State::Handshaking { .. }) {
+            let Some((hello, len)) = Hello::parse(input)? else {
+                return Ok(());
+            };
+            bytes::Buf::advance(input, len);
+            self.receiver.wire_bytes += len as u64;
+            self.establish(&hello)?;
+        }
+        while self.receiver.wants_input() && !matches!(self.state, State::Closed(_)) {
+            match self.receiver.take_frame(now, input)? {
+                Taken::Nothing => break,
+                Taken::Ordered => {}
+                Taken::Control(Control::Probe(Probe { id })) => {
+                    self.probe_replies.push_back((id, now));
+                }
+                Taken::Control(Control::ProbeReply(reply)) => self.on_probe_reply(now, &reply),
+                Taken::Control(Control::Ack(ack)) => self.on_ack(now, &ack)?,
+                Taken::Control(_) => {}
+            }
+            self.deliver()?;
+        }
+        Ok(())
+    }
+
+    fn establish(&mut self, hello: &Hello) -> Result<(), WireError> {
+        let offered = features(&self.config);
+        if !offered.contains(hello.required) {
+            return Err(WireError::Feature {
+                required: hello.required.0,
+                offered: offered.0,
+            });
+        }
+        let at_least = |field, given: u64, min: u64| {
+            if given < min {
+                Err(WireError::FieldTooSmall { field, given, min })
+            } else {
+                Ok(())
+            }
+        };
+        at_least("the peer's longest block", hello.max_block, 4 << 10)?;
+        at_least("the peer's window", hello.window, 1)?;
+        let both = offered.common(hello.offered);
+        let with_check = both.contains(Features::CHECKSUMS);
+        let mut wanted = self.config.arms.clone();
+        if let PolicyConfig::Fixed(arm) = self.config.policy {
+            wanted.push(arm);
+        }
+        let arms = Arms::new(&wanted, |codec| {
+            crate::codecs::info(codec).is_some()
+                && hello.codecs.iter().any(|peer| peer.codec == codec)
+        });
+        let peer_block = usize::try_from(hello.max_block).unwrap_or(usize::MAX) - HEADER_SLACK;
+        self.sender
+            .begin(arms, with_check, self.config.block_len.min(peer_block));
+        self.receiver.begin(with_check);
+        self.peer = Peer {
+            max_message: hello.max_message,
+            max_streams: hello.max_streams,
+            window: hello.window,
+        };
+        self.state = State::Established;
+        self.sent_since_probe = true;
+        self.events.push_back(Event::Established);
+        Ok(())
+    }
+
+    /// Runs the inbound queue as far as blocks are decoded.
+    fn deliver(&mut self) -> Result<(), WireError> {
+        while let Some(control) = self.receiver.deliver(&mut self.streams, &mut self.events)? {
+            match control {
+                Control::Open(open) => self.on_open(open)?,
+                Control::Close(close) => self.on_close(close)?,
+                Control::Window(window) => self.on_window(window)?,
+                Control::GoAway(go_away) => self.on_go_away(go_away),
+                _ => {}
+            }
+        }
+        let mut to_credit = core::mem::take(&mut self.receiver.to_credit);
+        to_credit.drain(..).for_each(|id| self.release(id, 0));
+        self.receiver.to_credit = to_credit;
+        Ok(())
+    }
+
+    fn on_open(&mut self, open: Open) -> Result<(), WireError> {
+        let id = open.stream;
+        if id.is_connectors() == (self.role == Role::Connector) {
+            return Err(WireError::Unexpected {
+                what: "a stream opened with a number of the other side",
+            });
+        }
+        if self.last_peer_stream.is_some_and(|last| id <= last) {
+            return Err(WireError::Unexpected {
+                what: "a stream opened with a number that was used before",
+            });
+        }
+        if open.group != GroupId::default() {
+            return Err(WireError::Unknown {
+                what: "group",
+                given: u64::from(open.group.0),
+            });
+        }
+        let max = u64::from(self.config.max_streams);
+        let given = u64::from(self.streams.count(id.is_connectors())) + 1;
+        if given > max {
+            return Err(WireError::FieldTooLarge {
+                field: "open streams",
+                given,
+                max,
+            });
+        }
+        self.last_peer_stream = Some(id);
+        let send_limit = if open.window == 0 {
+            self.peer.window
+        } else {
+            open.window
+        };
+        self.add_stream(id, open.name, self.config.policy, send_limit);
+        self.events.push_back(Event::StreamOpened(id));
+        if self.state != State::Established {
+            self.finish(id);
+        }
+        Ok(())
+    }
+
+    fn on_close(&mut self, close: Close) -> Result<(), WireError> {
+        let Some(stream) = self.streams.find(close.stream) else {
+            return Err(WireError::Unexpected {
+                what: "a close of a stream that is not open",
+            });
+        };
+        receiver::end(&mut stream.recv, close.code)?;
+        self.events
+            .push_back(Event::StreamEnded(close.stream, close.code));
+        self.streams.remove_if_over(close.stream);
+        Ok(())
+    }
+
+    fn on_window(&mut self, window: Window) -> Result<(), WireError> {
+        // A stream that this side finished may be gone while its window is on the way.
+        let Some(stream) = self.streams.find(window.stream) else {
+            return Ok(());
+        };
+        let send = &mut stream.send;
+        if window.limit < send.limit {
+            return Err(WireError::FieldTooSmall {
+                field: "window limit",
+                given: window.limit,
+                min: send.limit,
+            });
+        }
+        send.limit = window.limit;
+        self.sender.on_sendable(window.stream, &mut self.streams);
+        Ok(())
+    }
+
+    fn on_go_away(&mut self, go_away: GoAway) {
+        self.peer_gone = true;
+        for id in self.streams.ids() {
+            if let Some(stream) = self
+                .streams
+                .find(id)
+                .filter(|stream| stream.recv.ended.is_none())
+            {
+                stream.recv.ended = Some(CloseCode::Finished);
+                self.events
+                    .push_back(Event::StreamEnded(id, CloseCode::Finished));
+            }
+        }
+        if go_away.code == GoAwayCode::Done {
+            self.close();
+            self.end_if_both_gone();
+        } else {
+            self.end(Err(SessionError::GoneAway {
+                code: go_away.code,
+                detail: go_away.detail,
+            }));
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) -> Result<(), WireError> {
+        self.sender.inflight.on_ack(now, ack, &mut self.path.link)?;
+        ack.decoded
+            .iter()
+            .for_each(|report| self.path.decode.record(report));
+        Ok(())
+    }
+
+    fn on_probe_reply(&mut self, now: Time, reply: &ProbeReply) {
+        let held = Duration::from_nanos(reply.held_nanos);
+        self.sender
+            .inflight
+            .on_probe_reply(now, reply.id, held, &mut self.path.rtt);
+        self.peer_load = Some(CpuLoad::new(f64::from(reply.load_permille) / 1000.0));
+        reply
+            .decoded
+            .iter()
+            .for_each(|report| self.path.decode.record(report));
+    }
+
+    /// Whether more bytes from the peer should be read now.
+    pub fn wants_input(&self) -> bool {
+        !matches!(self.state, State::Closed(_)) && self.receiver.wants_input()
+    }
+
+    /// Takes in a block that was encoded in `elapsed`.
+    pub fn handle_encoded(&mut self, now: Time, block: EncodedBlock, elapsed: Duration) {
+        self.sender
+            .on_encoded(now, block, elapsed, &mut self.streams);
+        self.after_output();
+    }
+
+    /// Takes in a block that was decoded in `elapsed`.
+    ///
+    /// # Errors
+    ///
+    /// The block did not decode or broke the protocol: the session is over.
+    pub fn handle_decoded(
+        &mut self,
+        now: Time,
+        block: DecodedBlock,
+        elapsed: Duration,
+    ) -> Result<(), SessionError> {
+        self.check_open()?;
+        let result = self
+            .receiver
+            .on_decoded(block, elapsed)
+            .and_then(|()| self.deliver());
+        let _ = now;
+        self.fail_on(result)
+    }
+
+    /// The socket has taken `written` bytes of the output.
+    ///
+    /// # Panics
+    ///
+    /// If that is more than there was: the driver's mistake.
+    pub fn handle_written(&mut self, now: Time, written: usize) {
+        self.sender.on_written(now, written, &mut self.path.link);
+    }
+
+    /// The time of [`Self::poll_timeout`] has come, or any other time.
+    ///
+    /// # Errors
+    ///
+    /// The handshake took too long.
+    pub fn handle_timeout(&mut self, now: Time) -> Result<(), SessionError> {
+        self.check_open()?;
+        if let State::Handshaking { deadline } = self.state {
+            if now >= deadline {
+                let error = SessionError::HandshakeTimeout {
+                    limit: self.config.handshake_timeout,
+                };
+                self.end(Err(error.clone()));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection has ended: no more bytes come from the peer.
+    pub fn handle_eof(&mut self) {
+        if !matches!(self.state, State::Closed(_)) {
+            self.end(Err(SessionError::ConnectionLost));
+        }
+    }
+
+    /// Grants so many ns of codec time per second, or with `None` as many as there are.
+    pub fn set_budget(&mut self, now: Time, nanos_per_sec: Option<f64>) {
+        self.sender.budget.set_rate(now, nanos_per_sec);
+    }
+
+    /// Takes in this side's processor load, to be told to the peer.
+    pub fn set_load(&mut self, load: CpuLoad) {
+        self.local_load = load;
+    }
+
+    // ---- the driver's side: outputs
+
+    /// A block to be decoded, if there is one. Several may be under way; results may come in any order.
+    pub fn poll_decode(&mut self) -> Option<DecodeJob> {
+        self.receiver.take_job()
+    }
+
+    /// Queues what is due for writing and gives out a block to be encoded, if there is one. Only one
+    /// is under way at a time.
+    pub fn poll_encode(&mut self, now: Time) -> Option<EncodeJob> {
+        if !matches!(self.state, State::Established | State::Draining) {
+            return None;
+        }
+        self.put_due_control(now);
+        let blocks = self.sender.inflight.sent();
+        self.sender
+            .fill(now, &mut self.streams, &self.path, &mut self.events);
+        if self.sender.inflight.sent() != blocks {
+            self.after_output();
+        }
+        self.sender.take_job()
+    }
+
+    /// Bytes that wait to be written.
+    pub fn output_len(&self) -> usize {
+        self.sender.output.len()
+    }
+
+    /// Fills `slices` with what is to be written next, in order, and returns how many were filled.
+    pub fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.sender.output.fill_slices(slices)
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] and [`Self::poll_encode`] must be called at the latest; `None`
+    /// if only input or the application can change anything.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match self.state {
+            State::Handshaking { deadline } => Some(deadline),
+            State::Closed(_) => None,
+            State::Established | State::Draining => {
+                let ack = self.receiver.ack_due(self.config.ack_delay);
+                [ack, self.probe_due()].into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// Whether the session is over, and how.
+    pub fn closed(&self) -> Option<&Result<(), SessionError>> {
+        match &self.state {
+            State::Closed(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// Gives memory back that is only of use while messages flow.
+    pub fn shrink(&mut self) {
+        self.sender.output.shrink();
+    }
+
+    // ---- inner workings
+
+    fn probe_due(&self) -> Option<Time> {
+        let due = match self.last_probe {
+            None => Time::ZERO,
+            Some(last) => last + self.config.probe_interval,
+        };
+        (self.sent_since_probe && self.sender.inflight.can_probe()).then_some(due)
+    }
+
+    /// Probes and their replies first, then acknowledgements; all of them ahead of data.
+    fn put_due_control(&mut self, now: Time) {
+        while let Some((id, received)) = self.probe_replies.pop_front() {
+            let reply = ProbeReply {
+                id,
+                received_nanos: received.as_nanos(),
+                held_nanos: crate::units::saturating_nanos(now.saturating_since(received)),
+                load_permille: (self.local_load.get() * 1000.0) as u16,
+                codec_budget: self
+                    .sender
+                    .budget
+                    .rate()
+                    .map_or(0, |rate| rate.max(1.0) as u64),
+                decoded: self.receiver.decode_reports(),
+            };
+            self.put_control(&Control::ProbeReply(reply));
+        }
+        if self.probe_due().is_some_and(|due| now >= due) {
+            if let Some(id) = self.sender.inflight.new_probe() {
+                self.put_control(&Control::Probe(Probe { id }));
+                self.sender
+                    .inflight
+                    .on_probe(id, self.sender.output.position());
+                self.last_probe = Some(now);
+                self.sent_since_probe = false;
+            }
+        }
+        if let Some(due) = self.receiver.ack_due(self.config.ack_delay) {
+            let spaced = self
+                .last_ack
+                .is_none_or(|last| now.saturating_since(last) >= ACK_SPACING);
+            let rides_along = spaced && !self.sender.is_idle();
+            if now >= due || rides_along {
+                let ack = self.receiver.ack(now);
+                self.put_control(&Control::Ack(ack));
+                self.last_ack = Some(now);
+            }
+        }
+    }
+
+    fn put_control(&mut self, control: &Control) {
+        self.sender.output.put_small(|out| control.put(out));
+    }
+
+    /// Blocks were put out: streams may have been drained, and the session with them.
+    fn after_output(&mut self) {
+        self.sent_since_probe = true;
+        let finishing = core::mem::take(&mut self.finishing);
+        for id in finishing {
+            self.finish_if_drained(id);
+        }
+        self.go_away_if_drained();
+    }
+
+    fn finish_if_drained(&mut self, id: StreamId) {
+        // A block with the stream's last messages may be with a codec: its close must come after.
+        let Some(stream) = self.streams.find(id) else {
+            return;
+        };
+        if stream.send.state != SendState::Finishing {
+            return;
+        }
+        if !stream.send.queue.is_empty() || self.sender.is_encoding() {
+            self.finishing.push(id);
+        } else {
+            stream.send.state = SendState::Finished;
+            self.put_control(&Control::Close(Close {
+                stream: id,
+                code: CloseCode::Finished,
+            }));
+            self.streams.remove_if_over(id);
+        }
+    }
+
+    fn go_away_if_drained(&mut self) {
+        if self.state != State::Draining || self.sent_go_away || !self.sender.is_idle() {
+            return;
+        }
+        let waiting = self
+            .streams
+            .iter()
+            .any(|stream| !stream.send.queue.is_empty());
+        if !waiting {
+            self.put_go_away(GoAwayCode::Done, "");
+            self.end_if_both_gone();
+        }
+    }
+
+    fn put_go_away(&mut self, code: GoAwayCode, detail: &str) {
+        if !self.sent_go_away {
+            self.sent_go_away = true;
+            self.put_control(&Control::GoAway(GoAway {
+                code,
+                detail: detail.to_owned(),
+            }));
+        }
+    }
+
+    fn end_if_both_gone(&mut self) {
+        if self.sent_go_away && self.peer_gone {
+            self.end(Ok(()));
+        }
+    }
+
+    fn end(&mut self, result: Result<(), SessionError>) {
+        if !matches!(self.state, State::Closed(_)) {
+            self.state = State::Closed(result.clone());
+            self.events.push_back(Event::Closed(result));
+        }
+    }
+
+    fn check_open(&self) -> Result<(), SessionError> {
+        match &self.state {
+            State::Closed(Err(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn fail_on(&mut self, result: Result<(), WireError>) -> Result<(), SessionError> {
+        result.map_err(|error| {
+            self.put_go_away(error.code(), &error.to_string());
+            let error = SessionError::Peer(error);
+            self.end(Err(error.clone()));
+            error
+        })
+    }
+}
+
+fn features(config: &SessionConfig) -> Features {
+    if config.checksums {
+        Features::CHECKSUMS
+    } else {
+        Features::default()
+    }
+}
+
+fn hello(config: &SessionConfig) -> Hello {
+    Hello {
+        versions: (VERSION_MIN, VERSION_MAX),
+        session: config.session_id,
+        codecs: crate::codecs::supported()
+            .iter()
+            .filter(|info| info.id != crate::codecs::CodecId::IDENTITY)
+            .map(|info| PeerCodec {
+                codec: info.id,
+                window_log: config.window_log,
+            })
+            .collect(),
+        offered: features(config),
+        required: Features::default(),
+        max_message: config.max_message as u64,
+        max_block: config.max_block as u64,
+        max_streams: u64::from(config.max_streams),
+        window: config.window,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,519 @@
+//! The receiving side: frames from bytes, blocks to messages, in the order of the wire.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use super::event::Event;
+use super::job::{DecodeJob, DecodedBlock};
+use super::stream::{Message, Partial, RecvStream, Streams};
+use crate::codecs::CodecId;
+use crate::units::{Time, saturating_nanos};
+use crate::wire::{
+    Ack, BlockHeader, Check, CloseCode, Control, DecodeReport, Define, Frame, GroupId, Record,
+    RecordKind, RecordReader, SLOTS, Slot, StreamId, WireError, parse_frame,
+};
+
+/// Blocks after which an acknowledgement does not wait any longer.
+const ACK_BLOCKS: u64 = 32;
+/// Bytes after which it does not either.
+const ACK_BYTES: u64 = 128 << 10;
+/// Blocks waiting to be decoded from which on no more input is wanted.
+const MAX_WAITING: usize = 16;
+
+/// What blocks of a slot are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Binding {
+    codec: CodecId,
+    group: GroupId,
+}
+
+/// What is carried from block to block in one group.
+#[derive(Debug, Default)]
+struct Group {
+    check: Check,
+    reader: RecordReader,
+}
+
+/// Something received that must take effect in the order of the wire.
+#[derive(Debug)]
+enum Inbound {
+    Block {
+        header: BlockHeader,
+        group: GroupId,
+        state: BlockState,
+    },
+    Control(Control),
+}
+
+#[derive(Debug)]
+enum BlockState {
+    Decoding { number: u64 },
+    Plain { bytes: Bytes, crc: u32 },
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    bindings: [Option<Binding>; SLOTS as usize],
+    groups: Vec<(GroupId, Group)>,
+    inbound: VecDeque<Inbound>,
+    jobs: VecDeque<DecodeJob>,
+    next_job: u64,
+    with_check: bool,
+    max_block: usize,
+    max_message: u64,
+    accepts: fn(CodecId) -> bool,
+    pub(super) blocks: u64,
+    pub(super) wire_bytes: u64,
+    pub(super) decode_nanos: u64,
+    last_block_at: Time,
+    first_unacked_at: Option<Time>,
+    acked_blocks: u64,
+    acked_bytes: u64,
+    /// Streams whose window may have to grow without the application's doing.
+    pub(super) to_credit: Vec<StreamId>,
+    decoded: Vec<DecodeReport>,
+    /// Codecs of which something was decoded since the last acknowledgement.
+    unreported: Vec<CodecId>,
+}
+
+impl Receiver {
+    pub(super) fn new(max_block: usize, max_message: usize) -> Self {
+        let mut bindings = [None; SLOTS as usize];
+        for (number, binding) in bindings.iter_mut().enumerate().take(7) {
+            *binding = Some(Binding {
+                codec: CodecId::from_wire(number as u8),
+                group: GroupId(0),
+            });
+        }
+        Self {
+            bindings,
+            groups: Vec::new(),
+            inbound: VecDeque::new(),
+            jobs: VecDeque::new(),
+            next_job: 0,
+            with_check: true,
+            max_block,
+            max_message: max_message as u64,
+            accepts: |codec| crate::codecs::info(codec).is_some(),
+            blocks: 0,
+            wire_bytes: 0,
+            decode_nanos: 0,
+            last_block_at: Time::ZERO,
+            first_unacked_at: None,
+            acked_blocks: 0,
+            acked_bytes: 0,
+            to_credit: Vec::new(),
+            decoded: Vec::new(),
+            unreported: Vec::new(),
+        }
+    }
+
+    pub(super) const fn begin(&mut self, with_check: bool) {
+        self.with_check = with_check;
+    }
+
+    pub(super) fn wants_input(&self) -> bool {
+        self.inbound.len() < MAX_WAITING
+    }
+
+    pub(super) fn take_job(&mut self) -> Option<DecodeJob> {
+        self.jobs.pop_front()
+    }
+
+    /// Takes the frame at the front of `input`. Control frames that need no order are returned.
+    pub(super) fn take_frame(
+        &mut self,
+        now: Time,
+        input: &mut BytesMut,
+    ) -> Result<Taken, WireError> {
+        let Some(frame) = parse_frame(input, self.max_block, self.with_check)? else {
+            return Ok(Taken::Nothing);
+        };
+        match frame {
+            Frame::Block { header, body_at } => {
+                let end = body_at + header.body_len;
+                let body = input.split_to(end).freeze().slice(body_at..);
+                self.wire_bytes += end as u64;
+                self.last_block_at = now;
+                self.on_block(header, body)?;
+                Ok(Taken::Ordered)
+            }
+            Frame::Control { control, len } => {
+                bytes::Buf::advance(input, len);
+                self.wire_bytes += len as u64;
+                match control {
+                    None => Ok(Taken::Ordered),
+                    Some(Control::Define(define)) => {
+                        self.on_define(&define).map(|()| Taken::Ordered)
+                    }
+                    Some(
+                        control @ (Control::Open(_)
+                        | Control::Close(_)
+                        | Control::Window(_)
+                        | Control::GoAway(_)),
+                    ) => {
+                        self.inbound.push_back(Inbound::Control(control));
+                        Ok(Taken::Ordered)
+                    }
+                    Some(control) => Ok(Taken::Control(control)),
+                }
+            }
+        }
+    }
+
+    fn on_define(&mut self, define: &Define) -> Result<(), WireError> {
+        if define.carries_context || define.dictionary != 0 {
+            return Err(WireError::Unexpected {
+                what: "a slot with history or dictionary, which was not agreed on",
+            });
+        }
+        if !(self.accepts)(define.codec) {
+            return Err(WireError::Unknown {
+                what: "codec",
+                given: u64::from(define.codec.to_wire()),
+            });
+        }
+        self.bindings[usize::from(define.slot.get())] = Some(Binding {
+            codec: define.codec,
+            group: define.group,
+        });
+        Ok(())
+    }
+
+    fn binding(&self, slot: Slot) -> Result<Binding, WireError> {
+        let binding = self.bindings[usize::from(slot.get())];
+        let binding = binding.ok_or(WireError::Unknown {
+            what: "slot",
+            given: u64::from(slot.get()),
+        })?;
+        if (self.accepts)(binding.codec) {
+            Ok(binding)
+        } else {
+            Err(WireError::Unknown {
+                what: "codec",
+                given: u64::from(binding.codec.to_wire()),
+            })
+        }
+    }
+
+    fn on_block(&mut self, header: BlockHeader, body: Bytes) -> Result<(), WireError> {
+        let Binding { codec, group } = self.binding(header.slot)?;
+        if header.epoch.is_some() {
+            return Err(WireError::Unexpected {
+                what: "an epoch in a slot without history",
+            });
+        }
+        let state = if codec == CodecId::IDENTITY {
+            let actual = body.len();
+            if let Some(declared) = header.plain_len.filter(|declared| *declared != actual) {
+                return Err(WireError::WrongPlainLen { declared, actual });
+            }
+            let crc = if self.with_check {
+                crate::wire::plain_crc(&body)
+            } else {
+                0
+            };
+            BlockState::Plain { bytes: body, crc }
+        } else {
+            let number = self.next_job;
+            self.next_job += 1;
+            self.jobs.push_back(DecodeJob {
+                number,
+                codec,
+                wire: body,
+                plain_len: header.plain_len,
+                max_plain: self.max_block,
+                with_check: self.with_check,
+            });
+            BlockState::Decoding { number }
+        };
+        self.inbound.push_back(Inbound::Block {
+            header,
+            group,
+            state,
+        });
+        Ok(())
+    }
+
+    /// Takes in a decoded block.
+    pub(super) fn on_decoded(
+        &mut self,
+        block: DecodedBlock,
+        elapsed: Duration,
+    ) -> Result<(), WireError> {
+        let (bytes, crc) = block.result?;
+        self.decode_nanos += saturating_nanos(elapsed);
+        self.count_decoded(block.codec, bytes.len(), elapsed);
+        for inbound in &mut self.inbound {
+            if let Inbound::Block { state, .. } = inbound {
+                if matches!(state, BlockState::Decoding { number } if *number == block.number) {
+                    *state = BlockState::Plain { bytes, crc };
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count_decoded(&mut self, codec: CodecId, plain: usize, elapsed: Duration) {
+        let at = self
+            .decoded
+            .iter()
+            .position(|report| report.codec == codec)
+            .unwrap_or_else(|| {
+                self.decoded.push(DecodeReport {
+                    codec,
+                    blocks: 0,
+                    plain_bytes: 0,
+                    nanos: 0,
+                });
+                self.decoded.len() - 1
+            });
+        let report = &mut self.decoded[at];
+        report.blocks += 1;
+        report.plain_bytes += plain as u64;
+        report.nanos = report.nanos.saturating_add(saturating_nanos(elapsed));
+        if !self.unreported.contains(&codec) {
+            self.unreported.push(codec);
+        }
+    }
+
+    /// The next control frame whose turn has come, after the blocks before it were delivered.
+    pub(super) fn deliver(
+        &mut self,
+        streams: &mut Streams,
+        events: &mut VecDeque<Event>,
+    ) -> Result<Option<Control>, WireError> {
+        loop {
+            match self.inbound.front() {
+                None
+                | Some(Inbound::Block {
+                    state: BlockState::Decoding { .. },
+                    ..
+                }) => return Ok(None),
+                Some(_) => {}
+            }
+            match self.inbound.pop_front() {
+                Some(Inbound::Control(control)) => return Ok(Some(control)),
+                Some(Inbound::Block {
+                    header,
+                    group,
+                    state: BlockState::Plain { bytes, crc },
+                }) => {
+                    self.deliver_block(&header, group, bytes, crc, streams, events)?;
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    fn deliver_block(
+        &mut self,
+        header: &BlockHeader,
+        group: GroupId,
+        mut plain: Bytes,
+        crc: u32,
+        streams: &mut Streams,
+        events: &mut VecDeque<Event>,
+    ) -> Result<(), WireError> {
+        let at = self
+            .groups
+            .iter()
+            .position(|(id, _)| *id == group)
+            .unwrap_or_else(|| {
+                self.groups.push((group, Group::default()));
+                self.groups.len() - 1
+            });
+        let group = &mut self.groups[at].1;
+        if self.with_check {
+            group.check.verify(crc, header.check, header.check_bits())?;
+        }
+        let max_message = self.max_message;
+        loop {
+            let continues = |id: StreamId| {
+                streams
+                    .peek(id)
+                    .is_some_and(|stream| stream.recv.partial.is_some())
+            };
+            let Some(record) = group.reader.next(&mut plain, continues)? else {
+                break;
+            };
+            if let Some(id) = deliver_record(record, max_message, streams, events)? {
+                self.to_credit.push(id);
+            }
+        }
+        self.blocks += 1;
+        if self.first_unacked_at.is_none() {
+            self.first_unacked_at = Some(self.last_block_at);
+        }
+        Ok(())
+    }
+
+    /// When the acknowledgement of what was received must leave at the latest.
+    pub(super) fn ack_due(&self, delay: Duration) -> Option<Time> {
+        let first = self.first_unacked_at?;
+        let full = self.blocks - self.acked_blocks >= ACK_BLOCKS
+            || self.wire_bytes - self.acked_bytes >= ACK_BYTES;
+        Some(if full { first } else { first + delay })
+    }
+
+    /// The acknowledgement of everything delivered.
+    pub(super) fn ack(&mut self, now: Time) -> Ack {
+        self.first_unacked_at = None;
+        self.acked_blocks = self.blocks;
+        self.acked_bytes = self.wire_bytes;
+        let unreported = core::mem::take(&mut self.unreported);
+        Ack {
+            blocks: self.blocks,
+            wire_bytes: self.wire_bytes,
+            received_nanos: self.last_block_at.as_nanos(),
+            held_nanos: saturating_nanos(now.saturating_since(self.last_block_at)),
+            decoded: self
+                .decoded
+                .iter()
+                .filter(|report| unreported.contains(&report.codec))
+                .copied()
+                .collect(),
+        }
+    }
+
+    /// What decoding has cost in all.
+    pub(super) fn decode_reports(&self) -> Vec<DecodeReport> {
+        self.decoded.clone()
+    }
+}
+
+/// What was at the front of the input.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// No whole frame.
+    Nothing,
+    /// A frame that takes effect in its order.
+    Ordered,
+    /// A control frame that takes effect at once.
+    Control(Control),
+}
+
+/// Delivers a message or keeps a fragment. The stream, if its window may have to grow.
+fn deliver_record(
+    record: Record,
+    max_message: u64,
+    streams: &mut Streams,
+    events: &mut VecDeque<Event>,
+) -> Result<Option<StreamId>, WireError> {
+    let Record {
+        stream: id,
+        kind,
+        message_len,
+        more,
+        payload,
+    } = record;
+    let stream = streams.find(id).ok_or(WireError::Unexpected {
+        what: "a message on a stream that is not open",
+    })?;
+    let recv = &mut stream.recv;
+    if recv.ended.is_some() {
+        return Err(WireError::Unexpected {
+            what: "a message on a stream that its sender has closed",
+        });
+    }
+    recv.received += payload.len() as u64;
+    if recv.received > recv.limit {
+        return Err(WireError::FieldTooLarge {
+            field: "bytes on a stream",
+            given: recv.received,
+            max: recv.limit,
+        });
+    }
+    let message = match kind {
+        Some(kind) if !more => {
+            check_len(payload.len() as u64, max_message)?;
+            Message { payload, kind }
+        }
+        Some(kind) => {
+            let message_len = message_len.unwrap_or(0);
+            check_len(message_len, max_message)?;
+            recv.partial = Some(Partial {
+                kind,
+                message_len,
+                bytes: BytesMut::new(),
+            });
+            continue_partial(recv, &payload, true)?;
+            return Ok(Some(id));
+        }
+        None => match continue_partial(recv, &payload, more)? {
+            Some(message) => message,
+            None => return Ok(Some(id)),
+        },
+    };
+    stream.stats.messages_received += 1;
+    stream.stats.payload_received += message.payload.len() as u64;
+    if recv.discards {
+        recv.released += message.payload.len() as u64;
+        return Ok(Some(id));
+    }
+    if recv.queue.is_empty() {
+        events.push_back(Event::Readable(id));
+    }
+    recv.queue.push_back(message);
+    Ok(None)
+}
+
+fn check_len(given: u64, max: u64) -> Result<(), WireError> {
+    if given > max {
+        Err(WireError::FieldTooLarge {
+            field: "message length",
+            given,
+            max,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// Appends a fragment; the message, if it was the last. A fragment too many or too few is an error.
+fn continue_partial(
+    recv: &mut RecvStream,
+    payload: &[u8],
+    more: bool,
+) -> Result<Option<Message>, WireError> {
+    let Some(partial) = &mut recv.partial else {
+        return Ok(None);
+    };
+    let len = partial.bytes.len() as u64 + payload.len() as u64;
+    if len > partial.message_len || (!more && len < partial.message_len) {
+        return Err(WireError::WrongPlainLen {
+            declared: partial.message_len as usize,
+            actual: len as usize,
+        });
+    }
+    partial.bytes.extend_from_slice(payload);
+    if more {
+        return Ok(None);
+    }
+    let kind: RecordKind = partial.kind;
+    let payload = recv
+        .partial
+        .take()
+        .map(|partial| partial.bytes.freeze())
+        .unwrap_or_default();
+    Ok(Some(Message { payload, kind }))
+}
+
+/// Ends a stream's receiving direction.
+pub(super) fn end(recv: &mut RecvStream, code: CloseCode) -> Result<(), WireError> {
+    if recv.ended.is_some() {
+        return Err(WireError::Unexpected {
+            what: "a stream that is closed twice",
+        });
+    }
+    if recv.partial.take().is_some() && code == CloseCode::Finished {
+        return Err(WireError::Unexpected {
+            what: "a stream that is finished inside a message",
+        });
+    }
+    recv.ended = Some(code);
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What a session and its streams have done, to be read.
+
+use core::time::Duration;
+
+use crate::codecs::Arm;
+use crate::control::Reason;
+use crate::units::{BytesPerSec, CpuLoad};
+
+/// What one arm has done on one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArmStats {
+    /// Codec and level. Identity includes blocks that other arms could not make smaller.
+    pub arm: Arm,
+    /// Blocks that carried messages of the stream.
+    pub blocks: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Plain bytes, record headers included.
+    pub plain_bytes: u64,
+    /// Bytes on the wire, headers and checksums included.
+    pub wire_bytes: u64,
+    /// Time spent encoding, ns.
+    pub encode_nanos: u64,
+}
+
+/// What a stream has done.
+#[derive(Clone, Debug, Default)]
+pub struct StreamStats {
+    /// Messages given to `send`.
+    pub messages_sent: u64,
+    /// Their bytes.
+    pub payload_sent: u64,
+    /// Messages received.
+    pub messages_received: u64,
+    /// Their bytes.
+    pub payload_received: u64,
+    /// Payload bytes that wait to be sent.
+    pub queued_bytes: u64,
+    /// The arms that were used.
+    pub arms: Vec<ArmStats>,
+    /// Blocks that an arm could not make smaller, sent as they were.
+    pub not_smaller: u64,
+    /// Blocks sent as they were because the codec budget was exhausted.
+    pub out_of_budget: u64,
+    /// Blocks whose codec reported a failure, sent as they were.
+    pub failed: u64,
+    /// The latest choice and why it was made.
+    pub latest: Option<(Arm, Reason)>,
+}
+
+impl StreamStats {
+    /// Plain over wire bytes of all blocks sent, or `None` before the first.
+    pub fn ratio(&self) -> Option<f64> {
+        let plain: u64 = self.arms.iter().map(|arm| arm.plain_bytes).sum();
+        let wire: u64 = self.arms.iter().map(|arm| arm.wire_bytes).sum();
+        (wire > 0).then(|| plain as f64 / wire as f64)
+    }
+
+    pub(super) fn record(
+        &mut self,
+        arm: Arm,
+        messages: u64,
+        plain: u64,
+        wire: u64,
+        encode: Duration,
+    ) {
+        let known = self.arms.iter_mut().find(|stats| stats.arm == arm);
+        let stats = if let Some(stats) = known {
+            stats
+        } else {
+            self.arms.push(ArmStats {
+                arm,
+                blocks: 0,
+                messages: 0,
+                plain_bytes: 0,
+                wire_bytes: 0,
+                encode_nanos: 0,
+            });
+            let Some(stats) = self.arms.last_mut() else {
+                return;
+            };
+            stats
+        };
+        stats.blocks += 1;
+        stats.messages += messages;
+        stats.plain_bytes += plain;
+        stats.wire_bytes += wire;
+        stats.encode_nanos += crate::units::saturating_nanos(encode);
+    }
+}
+
+/// What a session has done and knows.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SessionStats {
+    /// Blocks sent.
+    pub blocks_sent: u64,
+    /// Blocks received and delivered.
+    pub blocks_received: u64,
+    /// Blocks that the peer has acknowledged.
+    pub blocks_acked: u64,
+    /// Bytes handed to the driver for writing.
+    pub wire_sent: u64,
+    /// Bytes received.
+    pub wire_received: u64,
+    /// Time spent encoding, ns.
+    pub encode_nanos: u64,
+    /// Time spent decoding, ns.
+    pub decode_nanos: u64,
+    /// Smoothed round trip.
+    pub rtt: Option<Duration>,
+    /// Shortest round trip of late.
+    pub rtt_min: Option<Duration>,
+    /// Rate at which the socket takes bytes.
+    pub send_rate: Option<BytesPerSec>,
+    /// Rate of the link.
+    pub link_rate: Option<BytesPerSec>,
+    /// Codec time per second granted to this session, ns; `None` without a limit.
+    pub budget: Option<f64>,
+    /// The peer's processor load as it last said.
+    pub peer_load: Option<CpuLoad>,
+    /// Reports of the peer that could not be true and were clamped or left out.
+    pub absurd_reports: u64,
+}

@@ -1,0 +1,240 @@
+//! Both directions of one stream, and the table of all of them.
+
+use core::hash::{BuildHasherDefault, Hasher};
+use std::collections::{HashMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+
+use super::stats::StreamStats;
+use crate::control::{Policy, StreamEstimates};
+use crate::wire::{CloseCode, RecordKind, StreamId};
+
+/// A message as it was received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its bytes. A small message shares its memory with the block that it came in: copy it to keep
+    /// it for long.
+    pub payload: Bytes,
+    /// Whether it is a request or a reply.
+    pub kind: RecordKind,
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) name: String,
+    pub(super) send: SendStream,
+    pub(super) recv: RecvStream,
+    pub(super) policy: Policy,
+    pub(super) estimates: StreamEstimates,
+    pub(super) stats: StreamStats,
+}
+
+/// Sending direction.
+///
+/// ```text
+/// Open --finish--> Finishing --queue empty, close frame queued--> Finished
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SendState {
+    Open,
+    Finishing,
+    Finished,
+}
+
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) payload: Bytes,
+    pub(super) kind: RecordKind,
+}
+
+#[derive(Debug)]
+pub(super) struct SendStream {
+    pub(super) state: SendState,
+    pub(super) queue: VecDeque<Queued>,
+    /// Payload bytes in the queue, without what of the front message is sent already.
+    pub(super) queued_bytes: usize,
+    /// Bytes of the front message that are sent already.
+    pub(super) front_sent: usize,
+    /// Payload bytes sent since the stream opened.
+    pub(super) sent: u64,
+    /// Payload bytes that may be sent since the stream opened.
+    pub(super) limit: u64,
+    /// Whether the stream stands in the list of those that have something to send.
+    pub(super) is_ready: bool,
+}
+
+impl SendStream {
+    pub(super) const fn new(limit: u64) -> Self {
+        Self {
+            state: SendState::Open,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            front_sent: 0,
+            sent: 0,
+            limit,
+            is_ready: false,
+        }
+    }
+
+    /// Payload bytes that the peer still takes.
+    pub(super) const fn credit(&self) -> u64 {
+        self.limit.saturating_sub(self.sent)
+    }
+
+    /// Whether the front message, or a part of it, can be sent now.
+    pub(super) fn can_send(&self) -> bool {
+        self.queue
+            .front()
+            .is_some_and(|front| self.credit() > 0 || front.payload.len() == self.front_sent)
+    }
+}
+
+/// A message of which fragments are here.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) kind: RecordKind,
+    pub(super) message_len: u64,
+    pub(super) bytes: BytesMut,
+}
+
+#[derive(Debug)]
+pub(super) struct RecvStream {
+    pub(super) queue: VecDeque<Message>,
+    pub(super) partial: Option<Partial>,
+    /// Why nothing more comes.
+    pub(super) ended: Option<CloseCode>,
+    /// Whether the application lost interest: messages are dropped as they come.
+    pub(super) discards: bool,
+    /// Payload bytes received since the stream opened.
+    pub(super) received: u64,
+    /// Payload bytes that the application is done with.
+    pub(super) released: u64,
+    /// Payload bytes that the peer may send since the stream opened, as it was told.
+    pub(super) limit: u64,
+}
+
+impl RecvStream {
+    pub(super) const fn new(limit: u64) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            partial: None,
+            ended: None,
+            discards: false,
+            received: 0,
+            released: 0,
+            limit,
+        }
+    }
+
+    /// The limit that the peer should be told, if it has grown enough to be worth a frame.
+    ///
+    /// Bytes of an unfinished message count as released while the application has nothing else to
+    /// take: a message longer than the window could not come otherwise.
+    pub(super) fn new_limit(&mut self, window: u64) -> Option<u64> {
+        if self.ended.is_some() {
+            return None;
+        }
+        let partial = self
+            .partial
+            .as_ref()
+            .map_or(0, |partial| partial.bytes.len() as u64);
+        let unreleased = self.received - self.released;
+        let only_partial = unreleased == partial;
+        let limit = self.released + window + if only_partial { partial } else { 0 };
+        if limit >= self.limit + (window / 2).max(1) {
+            self.limit = limit;
+            Some(limit)
+        } else {
+            None
+        }
+    }
+}
+
+/// All streams of a session.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    map: HashMap<StreamId, Stream, BuildHasherDefault<IdHasher>>,
+    connectors: u32,
+    acceptors: u32,
+}
+
+impl Streams {
+    pub(super) fn insert(&mut self, id: StreamId, stream: Stream) {
+        self.map.insert(id, stream);
+        *self.count_mut(id) += 1;
+    }
+
+    const fn count_mut(&mut self, id: StreamId) -> &mut u32 {
+        if id.is_connectors() {
+            &mut self.connectors
+        } else {
+            &mut self.acceptors
+        }
+    }
+
+    #[inline]
+    pub(super) fn find(&mut self, id: StreamId) -> Option<&mut Stream> {
+        self.map.get_mut(&id)
+    }
+
+    pub(super) fn peek(&self, id: StreamId) -> Option<&Stream> {
+        self.map.get(&id)
+    }
+
+    /// Forgets a stream once both directions are over and everything was taken.
+    pub(super) fn remove_if_over(&mut self, id: StreamId) -> bool {
+        let over = self.map.get(&id).is_some_and(|stream| {
+            stream.send.state == SendState::Finished
+                && stream.recv.ended.is_some()
+                && stream.recv.queue.is_empty()
+        });
+        if over {
+            self.map.remove(&id);
+            *self.count_mut(id) -= 1;
+        }
+        over
+    }
+
+    /// How many streams of one side there are.
+    pub(super) const fn count(&self, connectors: bool) -> u32 {
+        if connectors {
+            self.connectors
+        } else {
+            self.acceptors
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.map.values()
+    }
+
+    /// Numbers of all streams, in order, so that what follows from them does not depend on hashing.
+    pub(super) fn ids(&self) -> Vec<StreamId> {
+        let mut ids: Vec<_> = self.map.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// Streams are numbered one after another by the protocol, so spreading their bits is enough.
+#[derive(Debug, Default)]
+pub(super) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // 2^64 over the golden ratio (Knuth, The Art of Computer Programming 3, 6.4).
+        self.0 = (self.0 ^ u64::from(number))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(32);
+    }
+}

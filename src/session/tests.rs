@@ -1,0 +1,712 @@
+//! Two sessions joined by pipes, in virtual time that stands still unless a test moves it.
+
+use core::time::Duration;
+use std::collections::HashMap;
+
+use bytes::{Bytes, BytesMut};
+use fastrand::Rng;
+
+use super::*;
+use crate::codecs::{Arm, CodecId};
+use crate::control::MajorityConfig;
+
+/// One end with its driver.
+struct End {
+    session: Session,
+    worker: CodecWorker,
+    input: BytesMut,
+    events: Vec<Event>,
+    received: HashMap<StreamId, Vec<Message>>,
+    releases: bool,
+}
+
+impl End {
+    fn new(role: Role, config: SessionConfig) -> Self {
+        Self {
+            session: Session::new(role, config, Time::ZERO).expect("a valid configuration"),
+            worker: CodecWorker::new(20),
+            input: BytesMut::new(),
+            events: Vec::new(),
+            received: HashMap::new(),
+            releases: true,
+        }
+    }
+
+    /// Follows the drain rule once; the bytes to be written.
+    fn run(&mut self, now: Time) -> Vec<u8> {
+        let mut input = core::mem::take(&mut self.input);
+        loop {
+            let before = input.len();
+            let _ = self.session.handle_input(now, &mut input);
+            let mut worked = input.len() != before;
+            while let Some(job) = self.session.poll_decode() {
+                let block = self.worker.decode(job);
+                let _ = self
+                    .session
+                    .handle_decoded(now, block, Duration::from_micros(5));
+                worked = true;
+            }
+            if !worked {
+                break;
+            }
+        }
+        self.input = input;
+        let _ = self.session.handle_timeout(now);
+        while let Some(event) = self.session.poll_event() {
+            if let Event::Readable(id) = event {
+                while let Some(message) = self.session.recv(id) {
+                    if self.releases {
+                        self.session.release(id, message.payload.len());
+                    }
+                    self.received.entry(id).or_default().push(message);
+                }
+            }
+            self.events.push(event);
+        }
+        while let Some(job) = self.session.poll_encode(now) {
+            let block = self.worker.encode(job);
+            self.session
+                .handle_encoded(now, block, Duration::from_micros(20));
+        }
+        self.take_output(now)
+    }
+
+    fn take_output(&mut self, now: Time) -> Vec<u8> {
+        let mut out = Vec::new();
+        while self.session.output_len() > 0 {
+            let mut slices = [IoSlice::new(&[]); 8];
+            let filled = self.session.fill_slices(&mut slices);
+            let written: usize = slices[..filled].iter().map(|slice| slice.len()).sum();
+            slices[..filled]
+                .iter()
+                .for_each(|slice| out.extend_from_slice(slice));
+            self.session.handle_written(now, written);
+        }
+        out
+    }
+
+    fn payloads(&self, id: StreamId) -> Vec<&[u8]> {
+        self.received
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .map(|message| message.payload.as_ref())
+            .collect()
+    }
+}
+
+struct Pair {
+    a: End,
+    b: End,
+    now: Time,
+}
+
+impl Pair {
+    fn new(config: &SessionConfig) -> Self {
+        let mut pair = Self::apart(config);
+        pair.settle();
+        pair
+    }
+
+    /// Before the handshake.
+    fn apart(config: &SessionConfig) -> Self {
+        let mut pair = Self {
+            a: End::new(Role::Connector, config.clone()),
+            b: End::new(Role::Acceptor, config.clone()),
+            now: Time::ZERO,
+        };
+        pair.a.session.set_budget(Time::ZERO, None);
+        pair.b.session.set_budget(Time::ZERO, None);
+        pair
+    }
+
+    /// What a says takes `delay` to b, and b's answer as long to a.
+    fn exchange(&mut self, delay: Duration) {
+        let there = self.a.run(self.now);
+        self.now = self.now + delay;
+        self.b.input.extend_from_slice(&there);
+        let back = self.b.run(self.now);
+        self.now = self.now + delay;
+        self.a.input.extend_from_slice(&back);
+        let late = self.a.run(self.now);
+        self.b.input.extend_from_slice(&late);
+    }
+
+    /// Lets both run until neither has anything to say; the bytes that went from a to b.
+    fn settle(&mut self) -> Vec<u8> {
+        self.settle_through(|bytes| bytes)
+    }
+
+    fn settle_through(&mut self, mut tamper: impl FnMut(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
+        let mut all = Vec::new();
+        loop {
+            let from_a = tamper(self.a.run(self.now));
+            self.b.input.extend_from_slice(&from_a);
+            let from_b = self.b.run(self.now);
+            self.a.input.extend_from_slice(&from_b);
+            let quiet = from_a.is_empty() && from_b.is_empty();
+            all.extend_from_slice(&from_a);
+            if quiet {
+                return all;
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.settle();
+    }
+
+    fn open(&mut self) -> StreamId {
+        let id = self
+            .a
+            .session
+            .open("test", StreamConfig::default())
+            .expect("an open session");
+        self.settle();
+        id
+    }
+
+    fn send(&mut self, id: StreamId, payload: &[u8]) {
+        self.a
+            .session
+            .send(id, Bytes::copy_from_slice(payload), RecordKind::Message)
+            .expect("room");
+    }
+}
+
+fn config(policy: PolicyConfig) -> SessionConfig {
+    SessionConfig::default()
+        .policy(policy)
+        .send_queue(64 << 20)
+        .max_message(32 << 20)
+}
+
+fn random_payload(rng: &mut Rng) -> Vec<u8> {
+    let len = match rng.u8(..10) {
+        0 => 0,
+        1 => rng.usize(1..4),
+        2..=6 => rng.usize(4..600),
+        7 | 8 => rng.usize(600..5000),
+        _ => rng.usize(60_000..300_000),
+    };
+    let alphabet = if rng.bool() { 4 } else { 255 };
+    (0..len).map(|_| rng.u8(..alphabet)).collect()
+}
+
+fn policies() -> Vec<PolicyConfig> {
+    let mut policies = vec![
+        PolicyConfig::None,
+        PolicyConfig::RoundRobin,
+        PolicyConfig::default(),
+    ];
+    policies.extend(crate::codecs::supported().iter().map(|info| {
+        PolicyConfig::Fixed(Arm {
+            codec: info.id,
+            level: info.default_level,
+        })
+    }));
+    policies
+}
+
+#[test]
+fn whatever_is_sent_arrives_in_order_with_every_policy() {
+    for policy in policies() {
+        let mut pair = Pair::new(&config(policy));
+        let mut rng = Rng::with_seed(11);
+        let ids: Vec<_> = (0..3).map(|_| pair.open()).collect();
+        let mut sent: HashMap<StreamId, Vec<Vec<u8>>> = HashMap::new();
+        for round in 0..30 {
+            for _ in 0..rng.usize(1..8) {
+                let id = ids[rng.usize(..ids.len())];
+                let payload = random_payload(&mut rng);
+                pair.send(id, &payload);
+                sent.entry(id).or_default().push(payload);
+            }
+            pair.pass(Duration::from_micros(100 * round));
+        }
+        for (id, payloads) in &sent {
+            assert_eq!(pair.b.payloads(*id), *payloads, "{policy:?} {id}");
+        }
+        pair.a.session.close();
+        pair.settle();
+        assert_eq!(pair.a.session.closed(), Some(&Ok(())), "{policy:?}");
+        assert_eq!(pair.b.session.closed(), Some(&Ok(())), "{policy:?}");
+    }
+}
+
+#[test]
+fn both_sides_open_and_send() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let a = pair
+        .a
+        .session
+        .open("from a", StreamConfig::default())
+        .expect("open");
+    let b = pair
+        .b
+        .session
+        .open("from b", StreamConfig::default())
+        .expect("open");
+    pair.settle();
+    assert_eq!(pair.b.session.stream_name(a), Some("from a"));
+    assert_eq!(pair.a.session.stream_name(b), Some("from b"));
+    for id in [a, b] {
+        let request = RecordKind::Request { correlation: 7 };
+        pair.a
+            .session
+            .send(id, Bytes::from_static(b"ping"), request)
+            .expect("room");
+        pair.b
+            .session
+            .send(
+                id,
+                Bytes::from_static(b"pong"),
+                RecordKind::Reply { correlation: 7 },
+            )
+            .expect("room");
+    }
+    pair.settle();
+    for id in [a, b] {
+        assert_eq!(
+            pair.b.received[&id][0].kind,
+            RecordKind::Request { correlation: 7 }
+        );
+        assert_eq!(
+            pair.a.received[&id][0].kind,
+            RecordKind::Reply { correlation: 7 }
+        );
+    }
+}
+
+#[test]
+fn a_lone_small_message_costs_at_most_six_bytes() {
+    for len in [0, 1, 64, 192, 1000, 2047] {
+        let mut pair =
+            Pair::new(&config(PolicyConfig::None).probe_interval(Duration::from_secs(3600)));
+        let id = pair.open();
+        pair.send(id, b"establish");
+        pair.settle();
+        pair.send(id, &vec![7; len]);
+        let wire = pair.settle();
+        assert!(wire.len() <= len + 6, "{len} bytes became {}", wire.len());
+    }
+}
+
+#[test]
+fn a_lone_message_leaves_at_once_and_a_backlog_in_blocks() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let id = pair.open();
+    let before = pair.a.session.stats().blocks_sent;
+    pair.send(id, b"alone");
+    let job = pair.a.session.poll_encode(pair.now);
+    assert!(
+        job.is_none() && pair.a.session.output_len() > 0,
+        "no timer is waited for"
+    );
+    pair.settle();
+    for _ in 0..1000 {
+        pair.send(id, &[5; 100]);
+    }
+    pair.settle();
+    let blocks = pair.a.session.stats().blocks_sent - before - 1;
+    assert!((2..=3).contains(&blocks), "100 kB left in {blocks} blocks");
+    assert_eq!(pair.b.payloads(id).len(), 1001);
+}
+
+#[test]
+fn compressible_blocks_get_small_and_incompressible_ones_do_not_grow() {
+    for info in crate::codecs::supported() {
+        let arm = Arm {
+            codec: info.id,
+            level: info.default_level,
+        };
+        if arm == Arm::IDENTITY {
+            continue;
+        }
+        let mut pair = Pair::new(&config(PolicyConfig::Fixed(arm)));
+        let id = pair.open();
+        let text = b"attach request accepted ".repeat(1000);
+        pair.send(id, &text);
+        let wire = pair.settle().len();
+        assert!(
+            wire * 5 < text.len(),
+            "{arm}: {} bytes became {wire}",
+            text.len()
+        );
+        let mut noise = vec![0; 20_000];
+        Rng::with_seed(5).fill(&mut noise);
+        pair.send(id, &noise);
+        let wire = pair.settle().len();
+        assert!(
+            wire < noise.len() + 60,
+            "{arm}: {} bytes became {wire}",
+            noise.len()
+        );
+        let stats = pair.a.session.stream_stats(id).expect("a stream");
+        assert_eq!(stats.not_smaller, 1, "{arm}");
+        assert_eq!(pair.b.payloads(id), [text.as_slice(), &noise]);
+    }
+}
+
+#[test]
+fn a_closed_session_has_delivered_what_was_queued() {
+    let mut pair = Pair::new(&config(PolicyConfig::default()));
+    let id = pair.open();
+    for number in 0..500_u32 {
+        pair.send(id, &number.to_le_bytes().repeat(300));
+    }
+    pair.a.session.close();
+    assert!(matches!(
+        pair.a.session.send(id, Bytes::new(), RecordKind::Message),
+        Err(SendError::Closed(_))
+    ));
+    pair.settle();
+    assert_eq!(pair.b.payloads(id).len(), 500);
+    assert_eq!(pair.b.session.closed(), Some(&Ok(())));
+    assert_eq!(pair.a.session.closed(), Some(&Ok(())));
+    assert!(
+        pair.b
+            .events
+            .contains(&Event::StreamEnded(id, CloseCode::Finished))
+    );
+}
+
+#[test]
+fn a_consumer_that_stops_holds_up_only_its_own_stream() {
+    let mut pair = Pair::new(&config(PolicyConfig::None).window(64 << 10));
+    let (slow, other) = (pair.open(), pair.open());
+    pair.b.releases = false;
+    for _ in 0..100 {
+        pair.send(slow, &[1; 10_000]);
+    }
+    pair.settle();
+    let arrived: usize = pair
+        .b
+        .payloads(slow)
+        .iter()
+        .map(|payload| payload.len())
+        .sum();
+    assert!(
+        arrived <= 64 << 10,
+        "{arrived} bytes came in a window of 64 KiB"
+    );
+    pair.b.releases = true;
+    for _ in 0..100 {
+        pair.send(other, &[2; 10_000]);
+    }
+    pair.settle();
+    assert_eq!(pair.b.payloads(other).len(), 100);
+    pair.b.session.release(slow, arrived);
+    pair.settle();
+    assert_eq!(pair.b.payloads(slow).len(), 100);
+}
+
+#[test]
+fn a_message_longer_than_the_window_comes_in_parts() {
+    let mut pair = Pair::new(&config(PolicyConfig::None).window(16 << 10));
+    let id = pair.open();
+    let long: Vec<u8> = (0..3_000_000_u32)
+        .map(|number| (number * 31 >> 3) as u8)
+        .collect();
+    pair.send(id, &long);
+    pair.send(id, b"after");
+    pair.settle();
+    assert_eq!(pair.b.payloads(id), [long.as_slice(), b"after"]);
+}
+
+#[test]
+fn a_full_queue_gives_the_message_back() {
+    let mut pair = Pair::new(&SessionConfig::default().send_queue(1000));
+    let id = pair.open();
+    let big = Bytes::from(vec![0; 5000]);
+    pair.a
+        .session
+        .send(id, big.clone(), RecordKind::Message)
+        .expect("an empty queue takes any message");
+    assert_eq!(
+        pair.a
+            .session
+            .send(id, Bytes::from_static(b"x"), RecordKind::Message),
+        Err(SendError::Full(Bytes::from_static(b"x")))
+    );
+    pair.settle();
+    assert!(pair.a.events.contains(&Event::Drained {
+        stream: id,
+        bytes: 5000
+    }));
+    pair.a
+        .session
+        .send(id, big, RecordKind::Message)
+        .expect("room again");
+}
+
+#[test]
+fn limits_are_told_before_anything_is_sent() {
+    let mut pair = Pair::new(&SessionConfig::default().max_message(100).max_streams(2));
+    let id = pair.open();
+    assert_eq!(
+        pair.a
+            .session
+            .send(id, Bytes::from(vec![0; 101]), RecordKind::Message),
+        Err(SendError::TooLong {
+            given: 101,
+            max: 100
+        })
+    );
+    pair.open();
+    assert_eq!(
+        pair.a.session.open("third", StreamConfig::default()),
+        Err(OpenError::TooMany { open: 2, max: 2 })
+    );
+    assert!(matches!(
+        pair.a
+            .session
+            .open(&"n".repeat(256), StreamConfig::default()),
+        Err(OpenError::NameTooLong {
+            given: 256,
+            max: 255
+        })
+    ));
+}
+
+#[test]
+fn finished_streams_make_room_for_new_ones() {
+    let mut pair = Pair::new(&SessionConfig::default().max_streams(3));
+    for round in 0..50_u8 {
+        let id = pair.open();
+        pair.send(id, &[round]);
+        pair.a.session.finish(id);
+        pair.settle();
+        pair.b.session.finish(id);
+        pair.settle();
+        assert_eq!(pair.b.payloads(id), [[round]]);
+        assert_eq!(pair.a.session.recv(id), None);
+        assert_eq!(pair.b.session.recv(id), None);
+        assert_eq!(
+            pair.a.session.stream_stats(id).map(|_| ()),
+            None,
+            "the stream is forgotten"
+        );
+    }
+}
+
+#[test]
+fn streams_share_the_link_fairly() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let (bulk, small) = (pair.open(), pair.open());
+    pair.send(bulk, &vec![1; 10 << 20]);
+    for _ in 0..10 {
+        pair.send(small, &[2; 100]);
+    }
+    // One block for what was first in line, one more for both.
+    let mut wire = Vec::new();
+    for _ in 0..2 {
+        assert!(pair.a.session.poll_encode(pair.now).is_none());
+        wire.extend(pair.a.take_output(pair.now));
+    }
+    pair.b.input.extend_from_slice(&wire);
+    pair.b.run(pair.now);
+    assert_eq!(
+        pair.b.payloads(small).len(),
+        10,
+        "small messages wait for a turn, not for the bulk"
+    );
+}
+
+#[test]
+fn ten_thousand_streams_are_all_served() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let ids: Vec<_> = (0..10_000)
+        .map(|_| {
+            pair.a
+                .session
+                .open("s", StreamConfig::default())
+                .expect("open")
+        })
+        .collect();
+    pair.settle();
+    for id in &ids {
+        pair.send(*id, &id.get().to_le_bytes());
+    }
+    pair.settle();
+    for id in &ids {
+        assert_eq!(pair.b.payloads(*id), [id.get().to_le_bytes()]);
+    }
+}
+
+#[test]
+fn probes_and_acknowledgements_measure_the_path() {
+    let delay = Duration::from_millis(3);
+    let mut pair = Pair::apart(&config(PolicyConfig::None));
+    pair.exchange(delay);
+    let id = pair.a.session.open("test", StreamConfig::default()).expect("an open session");
+    for _ in 0..20 {
+        pair.send(id, &[9; 1000]);
+        pair.exchange(delay);
+    }
+    let stats = pair.a.session.stats();
+    assert_eq!(stats.rtt_min, Some(2 * delay));
+    assert_eq!(stats.rtt, Some(2 * delay));
+    assert!(stats.blocks_sent >= 20 && stats.blocks_acked + 5 > stats.blocks_sent, "{stats:?}");
+    assert_eq!(stats.absurd_reports, 0);
+}
+
+#[test]
+fn strangers_and_other_versions_are_refused_with_a_reason() {
+    let mut end = End::new(Role::Acceptor, SessionConfig::default());
+    end.input.extend_from_slice(b"GET / HTTP/1.1\r\n");
+    end.run(Time::ZERO);
+    let expected = WireError::WrongMagic {
+        given: *b"GET ",
+        expected: crate::wire::MAGIC,
+    };
+    assert_eq!(
+        end.session.closed(),
+        Some(&Err(SessionError::Peer(expected)))
+    );
+
+    let mut end = End::new(Role::Acceptor, SessionConfig::default());
+    end.input
+        .extend_from_slice(&[0x8e, b'T', b'L', b'N', 9, 5, 0, 0]);
+    end.run(Time::ZERO);
+    assert!(matches!(
+        end.session.closed(),
+        Some(Err(SessionError::Peer(WireError::Version {
+            peer_min: 5,
+            peer_max: 9,
+            ..
+        })))
+    ));
+    let before = end.session.handle_input(Time::ZERO, &mut BytesMut::new());
+    assert_eq!(
+        before,
+        end.session.handle_input(Time::ZERO, &mut BytesMut::new()),
+        "errors are sticky"
+    );
+    assert!(before.is_err());
+}
+
+#[test]
+fn a_silent_peer_is_given_up() {
+    let mut end = End::new(
+        Role::Connector,
+        SessionConfig::default().handshake_timeout(Duration::from_secs(2)),
+    );
+    assert_eq!(
+        end.session.poll_timeout(),
+        Some(Time::from_nanos(2_000_000_000))
+    );
+    end.run(Time::from_nanos(2_000_000_000));
+    let limit = Duration::from_secs(2);
+    assert_eq!(
+        end.session.closed(),
+        Some(&Err(SessionError::HandshakeTimeout { limit }))
+    );
+}
+
+#[test]
+fn the_peer_learns_why_it_was_refused() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let id = pair.open();
+    pair.send(id, &[3; 5000]);
+    pair.settle_through(|mut bytes| {
+        if bytes.len() > 4000 {
+            bytes[2000] ^= 0x10;
+        }
+        bytes
+    });
+    assert!(matches!(
+        pair.b.session.closed(),
+        Some(Err(SessionError::Peer(WireError::Checksum {
+            what: "block",
+            ..
+        })))
+    ));
+    assert!(matches!(
+        pair.a.session.closed(),
+        Some(Err(SessionError::GoneAway { code: GoAwayCode::Integrity, detail })) if detail.contains("checksum")
+    ));
+}
+
+#[test]
+fn damage_anywhere_never_changes_what_is_delivered() {
+    let policies = [
+        PolicyConfig::None,
+        PolicyConfig::Majority(MajorityConfig::default()),
+        PolicyConfig::RoundRobin,
+    ];
+    for seed in 0..300 {
+        let mut rng = Rng::with_seed(seed);
+        let mut pair = Pair::new(&config(policies[rng.usize(..policies.len())]));
+        let id = pair.open();
+        let sent: Vec<Vec<u8>> = (0..20)
+            .map(|_| b"some text that repeats ".repeat(rng.usize(1..60)))
+            .collect();
+        for payload in &sent {
+            pair.send(id, payload);
+        }
+        let mut at = rng.usize(..2000);
+        let bit = rng.u8(..8);
+        pair.settle_through(|mut bytes| {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << bit;
+            }
+            at = at
+                .saturating_sub(bytes.len())
+                .max(usize::from(at < bytes.len()) * usize::MAX);
+            bytes
+        });
+        let delivered = pair.b.payloads(id);
+        assert!(delivered.len() <= sent.len(), "seed {seed}");
+        assert!(
+            delivered.iter().zip(&sent).all(|(got, sent)| got == sent),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn random_bytes_after_the_handshake_never_panic() {
+    for seed in 0..2000 {
+        let mut rng = Rng::with_seed(seed);
+        let mut pair = Pair::new(&config(PolicyConfig::None));
+        pair.open();
+        let mut noise = vec![0; rng.usize(1..300)];
+        rng.fill(&mut noise);
+        pair.b.input.extend_from_slice(&noise);
+        pair.b.run(pair.now);
+    }
+}
+
+#[test]
+fn without_a_budget_nothing_is_compressed() {
+    let mut pair = Pair::new(&config(PolicyConfig::Fixed(Arm::new(CodecId::LZ4, 0))));
+    pair.a.session.set_budget(pair.now, Some(0.0));
+    pair.now = pair.now + Duration::from_secs(1);
+    let id = pair.open();
+    for _ in 0..10 {
+        pair.send(id, &[0; 1000]);
+        pair.pass(Duration::from_millis(1));
+    }
+    let stats = pair.a.session.stream_stats(id).expect("a stream");
+    assert_eq!(stats.arms.len(), 1);
+    assert_eq!(stats.arms[0].arm, Arm::IDENTITY);
+    assert_eq!(stats.out_of_budget, 10);
+}
+
+#[test]
+fn same_inputs_make_the_same_bytes() {
+    let run = || {
+        let mut pair = Pair::new(&config(PolicyConfig::default()).seed(99));
+        let id = pair.open();
+        let mut wire = Vec::new();
+        for round in 0..200_u32 {
+            pair.send(id, &round.to_le_bytes().repeat(40));
+            pair.now = pair.now + Duration::from_micros(50);
+            wire.extend(pair.settle());
+        }
+        wire
+    };
+    assert!(run() == run());
+}

@@ -1,0 +1,236 @@
+//! Two sessions, the link between them and their processors in virtual time.
+//!
+//! Real codecs make the sizes; their times come from a table (or any function), stretched by what
+//! else runs on the processors. Same configuration, same results, on any machine.
+
+mod cpu;
+mod link;
+mod node;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+pub use self::cpu::{CodecCosts, CpuConfig};
+pub use self::link::LinkConfig;
+use self::link::Link;
+use self::node::Node;
+use crate::session::{Event, Message, Role, SendError, Session, SessionConfig, StreamConfig};
+use crate::units::{CpuLoad, Time};
+use crate::wire::{RecordKind, StreamId};
+
+/// One of the two nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The node that connected.
+    A,
+    /// The node that accepted.
+    B,
+}
+
+impl End {
+    /// The other node.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::A => 0,
+            Self::B => 1,
+        }
+    }
+}
+
+/// Something that the experiment may want to react to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A session told its application something.
+    Event(End, Event),
+    /// A message was delivered (and released at once).
+    Message {
+        /// Where.
+        at: End,
+        /// On which stream.
+        stream: StreamId,
+        /// What.
+        message: Message,
+    },
+    /// A timer set with [`World::set_timer`].
+    Timer(u64),
+}
+
+/// What both nodes are.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The session.
+    pub session: SessionConfig,
+    /// The processors, and how the codec budget follows from their load.
+    pub cpu: CpuConfig,
+}
+
+/// Two nodes and the links between them.
+#[derive(Debug)]
+pub struct World {
+    now: Time,
+    nodes: [Node; 2],
+    /// From A to B, and from B to A.
+    links: [Link; 2],
+    timers: BTreeMap<(Time, u64), u64>,
+    timers_set: u64,
+    happenings: std::collections::VecDeque<Happening>,
+}
+
+impl World {
+    /// A world at time zero, its two sessions about to begin their handshake.
+    ///
+    /// # Errors
+    ///
+    /// A session's setting makes no sense.
+    pub fn new(
+        a: NodeConfig,
+        b: NodeConfig,
+        link: LinkConfig,
+        costs: CodecCosts,
+    ) -> Result<Self, crate::session::ConfigError> {
+        Ok(Self {
+            now: Time::ZERO,
+            nodes: [Node::new(Role::Connector, a, costs)?, Node::new(Role::Acceptor, b, costs)?],
+            links: [Link::new(link), Link::new(link)],
+            timers: BTreeMap::new(),
+            timers_set: 0,
+            happenings: std::collections::VecDeque::new(),
+        })
+    }
+
+    /// The time.
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// A node's session, to be read.
+    pub const fn session(&self, end: End) -> &Session {
+        &self.nodes[end.index()].session
+    }
+
+    /// Opens a stream from `end`.
+    ///
+    /// # Errors
+    ///
+    /// See [`Session::open`].
+    pub fn open(
+        &mut self,
+        end: End,
+        name: &str,
+        config: StreamConfig,
+    ) -> Result<StreamId, crate::session::OpenError> {
+        self.nodes[end.index()].session.open(name, config)
+    }
+
+    /// Queues a message at `end`.
+    ///
+    /// # Errors
+    ///
+    /// See [`Session::send`].
+    pub fn send(&mut self, end: End, stream: StreamId, payload: Bytes) -> Result<(), SendError> {
+        self.nodes[end.index()].session.send(stream, payload, RecordKind::Message)
+    }
+
+    /// Begins a clean close at `end`.
+    pub fn close(&mut self, end: End) {
+        self.nodes[end.index()].session.close();
+    }
+
+    /// Changes both directions of the link from now on.
+    pub fn set_link(&mut self, config: LinkConfig) {
+        for link in &mut self.links {
+            link.config = config;
+        }
+    }
+
+    /// Changes how many processors of a node other services keep busy.
+    pub fn set_background(&mut self, end: End, busy_processors: f64) {
+        let now = self.now;
+        self.nodes[end.index()].cpu.set_background(now, busy_processors);
+    }
+
+    /// The processor load of a node in its latest complete period.
+    pub const fn load(&self, end: End) -> CpuLoad {
+        self.nodes[end.index()].cpu.load()
+    }
+
+    /// Bytes that the link out of `end` has carried.
+    pub const fn carried(&self, end: End) -> u64 {
+        self.links[end.index()].carried
+    }
+
+    /// Lets [`Self::next`] return [`Happening::Timer`] with `token` at `at`.
+    pub fn set_timer(&mut self, at: Time, token: u64) {
+        self.timers_set += 1;
+        self.timers.insert((at.max(self.now), self.timers_set), token);
+    }
+
+    /// Runs to the next happening; `None` if none comes before `until`, where time then stands.
+    pub fn next(&mut self, until: Time) -> Option<Happening> {
+        loop {
+            self.settle();
+            if let Some(happening) = self.happenings.pop_front() {
+                return Some(happening);
+            }
+            let next = self.next_event();
+            match next.filter(|at| *at <= until) {
+                Some(at) => self.now = self.now.max(at),
+                None => {
+                    self.now = self.now.max(until);
+                    return None;
+                }
+            }
+            if let Some((&key, _)) = self.timers.first_key_value() {
+                if key.0 <= self.now {
+                    if let Some(token) = self.timers.remove(&key) {
+                        self.happenings.push_back(Happening::Timer(token));
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
+        let links = self.links.iter().filter_map(Link::next_event);
+        let nodes = self.nodes.iter().filter_map(|node| node.next_event(self.now));
+        links.chain(nodes).chain(timer).min()
+    }
+
+    /// Does all that can be done without time passing.
+    fn settle(&mut self) {
+        for end in [End::A, End::B] {
+            let (out, back) = (end.index(), end.other().index());
+            self.links[out].advance(self.now);
+            self.links[back].receive(self.now, &mut self.nodes[out].input);
+            self.nodes[out].run(self.now, end, &mut self.links[out], &mut self.happenings);
+        }
+    }
+
+    /// Runs until both sessions have completed their handshake.
+    ///
+    /// # Panics
+    ///
+    /// If they do not within 10 s of virtual time.
+    pub fn connect(&mut self) {
+        let limit = self.now + Duration::from_secs(10);
+        let mut established = 0;
+        while established < 2 {
+            match self.next(limit) {
+                Some(Happening::Event(_, Event::Established)) => established += 1,
+                Some(_) => {}
+                None => panic!("no handshake within 10 s of virtual time"),
+            }
+        }
+    }
+}

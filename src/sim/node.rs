@@ -1,0 +1,136 @@
+//! A node: session, codec work, processors.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::BytesMut;
+
+use super::cpu::{CodecCosts, Cpu};
+use super::link::Link;
+use super::{End, Happening, NodeConfig};
+use crate::session::{CodecWorker, ConfigError, DecodedBlock, EncodedBlock, Event, Role, Session};
+use crate::units::Time;
+
+/// Codec work that is done at a certain time.
+#[derive(Debug)]
+struct Work<T> {
+    done: Time,
+    elapsed: Duration,
+    block: T,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) session: Session,
+    pub(super) cpu: Cpu,
+    pub(super) input: BytesMut,
+    worker: CodecWorker,
+    costs: CodecCosts,
+    encoding: Option<Work<EncodedBlock>>,
+    decoding: VecDeque<Work<DecodedBlock>>,
+}
+
+impl Node {
+    pub(super) fn new(role: Role, config: NodeConfig, costs: CodecCosts) -> Result<Self, ConfigError> {
+        let mut session = Session::new(role, config.session, Time::ZERO)?;
+        let cpu = Cpu::new(config.cpu);
+        session.set_budget(Time::ZERO, cpu.budget());
+        Ok(Self {
+            session,
+            cpu,
+            input: BytesMut::new(),
+            worker: CodecWorker::default(),
+            costs,
+            encoding: None,
+            decoding: VecDeque::new(),
+        })
+    }
+
+    pub(super) fn next_event(&self, now: Time) -> Option<Time> {
+        let encoded = self.encoding.as_ref().map(|work| work.done);
+        let decoded = self.decoding.front().map(|work| work.done);
+        // A time that has passed without effect (a probe that waits for output) is not an event.
+        let timeout = self.session.poll_timeout().filter(|at| *at > now);
+        let guard = self.session.closed().is_none().then(|| self.cpu.next_period()).flatten();
+        [encoded, decoded, timeout, guard].into_iter().flatten().min()
+    }
+
+    /// Follows the session's drain rule as far as time allows.
+    pub(super) fn run(&mut self, now: Time, end: End, link: &mut Link, happenings: &mut VecDeque<Happening>) {
+        if self.cpu.advance(now) {
+            self.session.set_budget(now, self.cpu.budget());
+            self.session.set_load(self.cpu.load());
+        }
+        self.finish_work(now);
+        // An error shows as the event of a closed session.
+        let _ = self.session.handle_timeout(now);
+        let _ = self.session.handle_input(now, &mut self.input);
+        self.begin_decoding(now);
+        self.begin_encoding(now);
+        self.write(now, link);
+        while let Some(event) = self.session.poll_event() {
+            if let Event::Readable(stream) = event {
+                while let Some(message) = self.session.recv(stream) {
+                    self.session.release(stream, message.payload.len());
+                    happenings.push_back(Happening::Message { at: end, stream, message });
+                }
+            } else {
+                happenings.push_back(Happening::Event(end, event));
+            }
+        }
+    }
+
+    fn finish_work(&mut self, now: Time) {
+        while self.decoding.front().is_some_and(|work| work.done <= now) {
+            if let Some(work) = self.decoding.pop_front() {
+                let _ = self.session.handle_decoded(now, work.block, work.elapsed);
+            }
+        }
+        if let Some(work) = self.encoding.take_if(|work| work.done <= now) {
+            self.session.handle_encoded(now, work.block, work.elapsed);
+        }
+    }
+
+    fn begin_decoding(&mut self, now: Time) {
+        while let Some(job) = self.session.poll_decode() {
+            let codec = job.codec();
+            let block = self.worker.decode(job);
+            let cost = (self.costs.decode_nanos)(codec, block.plain_len().unwrap_or(0));
+            let elapsed = self.cpu.elapsed(cost);
+            self.cpu.spend(cost);
+            let started = self.decoding.back().map_or(now, |work| work.done);
+            self.decoding.push_back(Work { done: started + elapsed, elapsed, block });
+        }
+    }
+
+    fn begin_encoding(&mut self, now: Time) {
+        while self.encoding.is_none() {
+            let Some(job) = self.session.poll_encode(now) else { return };
+            let cost = (self.costs.encode_nanos)(job.arm(), job.plain_len());
+            let elapsed = self.cpu.elapsed(cost);
+            self.cpu.spend(cost);
+            let block = self.worker.encode(job);
+            self.encoding = Some(Work { done: now + elapsed, elapsed, block });
+        }
+    }
+
+    fn write(&mut self, now: Time, link: &mut Link) {
+        loop {
+            let room = link.room();
+            if room == 0 || self.session.output_len() == 0 {
+                return;
+            }
+            let mut slices = [IoSlice::new(&[]); 16];
+            let filled = self.session.fill_slices(&mut slices);
+            let mut bytes: Vec<u8> = Vec::new();
+            for slice in &slices[..filled] {
+                let take = slice.len().min(room - bytes.len());
+                bytes.extend_from_slice(&slice[..take]);
+            }
+            self.session.handle_written(now, bytes.len());
+            link.write(now, &bytes);
+            self.begin_encoding(now);
+        }
+    }
+}
