@@ -7,5 +7,9 @@ pub mod corpus;
 #[cfg(feature = "generate")]
 pub mod generate;
 pub mod session;
+#[cfg(feature = "sim")]
+pub mod sim;
+#[cfg(feature = "transport")]
+pub mod transport;
 pub mod units;
 pub mod wire;

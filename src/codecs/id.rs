@@ -96,10 +96,9 @@ impl Arm {
 
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.level.0 == 0 {
-            write!(f, "{}", self.codec)
-        } else {
-            write!(f, "{}:{}", self.codec, self.level.0)
+        match self.level.0 {
+            0 => fmt::Display::fmt(&self.codec, f),
+            level => f.pad(&format!("{}:{level}", self.codec)),
         }
     }
 }

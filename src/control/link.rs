@@ -67,13 +67,38 @@ impl RttEstimator {
     }
 }
 
+/// How well the link was supplied with bytes while it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fed {
+    /// It was idle in between: the rate is the application's.
+    Idle,
+    /// Something was always under way, perhaps not enough: the rate is a lower bound.
+    Overlapping,
+    /// More waited all the time: the rate is the link's.
+    Backlogged,
+}
+
+impl Fed {
+    /// The worse supplied of the two.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        self.min(other)
+    }
+}
+
 /// The rate at which the socket takes bytes, and that of the link behind it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkEstimator {
     send_rate: Option<f64>,
     busy_rate: Option<f64>,
+    lower_bound: Option<f64>,
     lone: CostEstimator,
 }
+
+/// What a lower bound loses with each sample below it, so that it does not outlive its link.
+const BOUND_DECAY: f64 = 0.98;
+/// Lone blocks from which on their slope is trusted. Arbitrary.
+const MIN_LONE: f64 = 6.0;
 
 impl LinkEstimator {
     /// Takes in that the socket took `bytes` within `time` (thesis definition 22).
@@ -83,16 +108,23 @@ impl LinkEstimator {
         }
     }
 
-    /// Takes in that `bytes` reached the peer within `time`. When the link had pauses because
-    /// there was nothing to send (`app_limited`), the rate is only a lower bound.
-    pub fn record_delivery(&mut self, bytes: u64, time: Duration, app_limited: bool) {
-        let Some(rate) = BytesPerSec::from_transfer(bytes, time) else {
+    /// Takes in that `bytes` reached the peer within `time`, on a link that was `fed` meanwhile.
+    pub fn record_delivery(&mut self, bytes: u64, time: Duration, fed: Fed) {
+        let Some(rate) = BytesPerSec::from_transfer(bytes, time).map(BytesPerSec::get) else {
             return;
         };
-        match self.busy_rate {
-            None if app_limited => {}
-            Some(known) if app_limited && rate.get() <= known => {}
-            _ => smooth(&mut self.busy_rate, rate.get()),
+        match fed {
+            Fed::Idle => {}
+            Fed::Overlapping => {
+                self.lower_bound = Some(
+                    self.lower_bound
+                        .map_or(rate, |bound| rate.max(bound * BOUND_DECAY)),
+                );
+                if self.busy_rate.is_some_and(|known| rate > known) {
+                    smooth(&mut self.busy_rate, rate);
+                }
+            }
+            Fed::Backlogged => smooth(&mut self.busy_rate, rate),
         }
     }
 
@@ -108,11 +140,21 @@ impl LinkEstimator {
     }
 
     /// The link's rate; `None` before it was measured. Measured under backlog where there was one,
-    /// else from how much longer larger blocks take.
+    /// else from how much longer larger blocks take, or at least what has passed.
     pub fn link_rate(&self) -> Option<BytesPerSec> {
-        self.busy_rate
-            .and_then(BytesPerSec::new)
-            .or_else(|| BytesPerSec::new(1e9 / self.lone.slope()?))
+        if let Some(rate) = self.busy_rate {
+            return BytesPerSec::new(rate);
+        }
+        let slope = if self.lone.weight() >= MIN_LONE {
+            self.lone.slope()
+        } else {
+            None
+        };
+        match (slope.map(|slope| 1e9 / slope), self.lower_bound) {
+            (Some(rate), Some(bound)) if rate > 0.0 => BytesPerSec::new(rate.max(bound)),
+            (Some(rate), _) => BytesPerSec::new(rate),
+            (None, bound) => bound.and_then(BytesPerSec::new),
+        }
     }
 }
 
@@ -138,15 +180,16 @@ mod tests {
     #[test]
     fn pauses_of_the_application_do_not_look_like_a_slow_link() {
         let mut link = LinkEstimator::default();
-        link.record_delivery(1_000_000, Duration::from_millis(100), false);
-        link.record_delivery(1000, Duration::from_millis(100), true);
+        link.record_delivery(1_000_000, Duration::from_millis(100), Fed::Backlogged);
+        link.record_delivery(1000, Duration::from_millis(100), Fed::Overlapping);
+        link.record_delivery(1000, Duration::from_millis(100), Fed::Idle);
         assert!((link.link_rate().expect("measured").get() - 1e7).abs() < 1.0);
     }
 
     #[test]
     fn lone_blocks_of_different_lengths_show_the_rate() {
         let mut link = LinkEstimator::default();
-        for bytes in [200_usize, 1400, 90, 700] {
+        for bytes in [200_usize, 1400, 90, 700, 300, 500, 100] {
             link.record_lone(bytes, Duration::from_nanos(200_000 + 80 * bytes as u64));
         }
         assert!((link.link_rate().expect("measured").get() - 12.5e6).abs() < 1e3);

@@ -1,17 +1,27 @@
 //! What is known of link, processors and codecs, and what follows from it.
 //!
-//! Nothing here reads a clock or a file: times, loads and costs are given.
+//! Nothing here reads a clock, a file or a socket: times, texts and loads are arguments, so the same
+//! code decides in production, in the simulator and under a fuzzer.
+//!
+//! ```text
+//! blocks, acks, probes --> estimates, link, round trip --> Policy --> which arm carries the block
+//! /proc, cgroup --text--> load::parse_* --Reading--> LoadMeter --CpuLoad--> CpuGuard --BudgetRate--> CodecBudget
+//! ```
 
 mod budget;
 mod estimate;
 mod link;
+pub mod load;
+mod pid;
 mod policy;
 
-pub use self::budget::CodecBudget;
+pub use self::budget::{BudgetRate, CodecBudget};
 pub use self::estimate::{
     ArmEstimate, Arms, CostEstimator, CostLine, DecodeEstimates, RatioEstimator, StreamEstimates,
 };
-pub use self::link::{LinkEstimator, RttEstimator};
+pub use self::link::{Fed, LinkEstimator, RttEstimator};
+pub use self::load::{CpuSet, LoadError, LoadMeter, LoadSource, Processors, Reading};
+pub use self::pid::{CpuGuard, CpuGuardConfig, CpuGuardConfigError};
 pub use self::policy::{
     Choice, MajorityConfig, ParsePolicyError, Policy, PolicyConfig, Reason, Round, Situation,
     transmission_nanos,

@@ -183,6 +183,11 @@ impl SessionConfig {
         self.send_queue
     }
 
+    /// Payload bytes that the peer may send ahead, as set.
+    pub const fn window_len(&self) -> u64 {
+        self.window
+    }
+
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         let least = |field, given: usize, min: usize| {
             if given < min {

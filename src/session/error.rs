@@ -63,7 +63,7 @@ pub enum OpenError {
 pub enum SendError {
     /// The stream's queue is full; the message is given back.
     #[error("the stream's queue is full")]
-    Full(Bytes),
+    Full(Rejected),
     /// The peer does not receive messages this long.
     #[error("the message has {given} bytes, the peer receives at most {max}")]
     TooLong {
@@ -75,4 +75,14 @@ pub enum SendError {
     /// The stream does not exist, was finished by this side, or its session is closed.
     #[error("stream {0} is closed")]
     Closed(StreamId),
+}
+
+/// A message that is given back; its bytes are not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Rejected(pub Bytes);
+
+impl core::fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
 }

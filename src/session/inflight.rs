@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::control::{LinkEstimator, RttEstimator};
+use crate::control::{Fed, LinkEstimator, RttEstimator};
 use crate::units::Time;
 use crate::wire::{Ack, WireError};
 
@@ -20,7 +20,7 @@ struct SentBlock {
     written: Option<Time>,
     /// Whether the link had nothing to carry just before.
     after_pause: bool,
-    /// Whether no other block was under way.
+    /// Whether no other block was under way, as far as is known.
     alone: bool,
 }
 
@@ -48,6 +48,7 @@ pub(super) struct Inflight {
     next_probe: u64,
     probe: Option<SentProbe>,
     last_ack: Option<LastAck>,
+    last_written: Option<Time>,
     absurd: u64,
 }
 
@@ -105,14 +106,18 @@ impl Inflight {
         });
     }
 
-    /// The socket has taken all bytes up to `position`.
-    pub(super) fn on_written(&mut self, now: Time, position: u64) {
+    /// The socket has taken all bytes up to `position`. Blocks further apart than the round trip
+    /// `rtt` do not meet on the way.
+    pub(super) fn on_written(&mut self, now: Time, position: u64, rtt: Option<Duration>) {
         while let Some(block) = self
             .blocks
             .get_mut(self.written)
             .filter(|block| block.wire_end <= position)
         {
             block.written = Some(now);
+            let pause = self.last_written.map(|last| now.saturating_since(last));
+            block.alone |= pause.zip(rtt).is_some_and(|(pause, rtt)| pause >= rtt);
+            self.last_written = Some(now);
             self.written += 1;
         }
         if let Some(probe) = self
@@ -168,14 +173,20 @@ impl Inflight {
             });
         }
         self.acked = ack.blocks;
-        let mut paused = false;
+        let mut fed = Fed::Backlogged;
         let mut last = None;
         while let Some(block) = self
             .blocks
             .front()
             .filter(|block| block.number <= ack.blocks)
         {
-            paused |= block.after_pause;
+            fed = fed.and(if block.alone {
+                Fed::Idle
+            } else if block.after_pause {
+                Fed::Overlapping
+            } else {
+                Fed::Backlogged
+            });
             last = Some(*block);
             self.blocks.pop_front();
             self.written = self.written.saturating_sub(1);
@@ -193,7 +204,7 @@ impl Inflight {
                 ack.received_nanos.checked_sub(before.received_nanos),
             );
             if let (Some(bytes), Some(nanos)) = delta {
-                link.record_delivery(bytes, Duration::from_nanos(nanos), paused);
+                link.record_delivery(bytes, Duration::from_nanos(nanos), fed);
             } else {
                 self.absurd += 1;
             }

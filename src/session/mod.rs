@@ -30,7 +30,7 @@ use std::io::IoSlice;
 use bytes::{Bytes, BytesMut};
 
 pub use self::config::{ConfigError, Role, SessionConfig, StreamConfig};
-pub use self::error::{OpenError, SendError, SessionError};
+pub use self::error::{OpenError, Rejected, SendError, SessionError};
 pub use self::event::Event;
 pub use self::job::{CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock};
 use self::receiver::{Receiver, Taken};
@@ -38,7 +38,7 @@ use self::sender::{Path, Sender};
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
 pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
-use crate::control::{Arms, Policy, PolicyConfig, StreamEstimates};
+use crate::control::{Arms, BudgetRate, Policy, PolicyConfig, StreamEstimates};
 use crate::units::{CpuLoad, Time};
 use crate::wire::{
     Ack, Close, CloseCode, Control, Features, GoAway, GoAwayCode, GroupId, Hello, Open, PeerCodec,
@@ -220,7 +220,7 @@ impl Session {
         }
         let send = &mut stream.send;
         if send.queued_bytes > 0 && send.queued_bytes + payload.len() > self.config.send_queue {
-            return Err(SendError::Full(payload));
+            return Err(SendError::Full(Rejected(payload)));
         }
         stream.stats.messages_sent += 1;
         stream.stats.payload_sent += payload.len() as u64;
@@ -306,6 +306,11 @@ impl Session {
     /// The name that a stream was opened with.
     pub fn stream_name(&self, id: StreamId) -> Option<&str> {
         self.streams.peek(id).map(|stream| stream.name.as_str())
+    }
+
+    /// The longest message that the peer receives, bytes; 0 before the handshake is complete.
+    pub const fn peer_max_message(&self) -> u64 {
+        self.peer.max_message
     }
 
     /// What a stream has done.
@@ -589,7 +594,7 @@ impl Session {
     ///
     /// If that is more than there was: the driver's mistake.
     pub fn handle_written(&mut self, now: Time, written: usize) {
-        self.sender.on_written(now, written, &mut self.path.link);
+        self.sender.on_written(now, written, &mut self.path);
     }
 
     /// The time of [`Self::poll_timeout`] has come, or any other time.
@@ -618,9 +623,13 @@ impl Session {
         }
     }
 
-    /// Grants so many ns of codec time per second, or with `None` as many as there are.
-    pub fn set_budget(&mut self, now: Time, nanos_per_sec: Option<f64>) {
-        self.sender.budget.set_rate(now, nanos_per_sec);
+    /// Grants codec time at a rate, or with `None` without limit. A session begins with none (thesis
+    /// 7.2.7, initial values).
+    pub fn set_budget(&mut self, now: Time, rate: Option<BudgetRate>) {
+        match rate {
+            Some(rate) => self.sender.budget.set_rate(now, rate),
+            None => self.sender.budget.set_unlimited(),
+        }
     }
 
     /// Takes in this side's processor load, to be told to the peer.
@@ -714,7 +723,7 @@ impl Session {
                     .sender
                     .budget
                     .rate()
-                    .map_or(0, |rate| rate.max(1.0) as u64),
+                    .map_or(0, |rate| rate.as_nanos_per_sec().max(1)),
                 decoded: self.receiver.decode_reports(),
             };
             self.put_control(&Control::ProbeReply(reply));

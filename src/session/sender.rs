@@ -13,7 +13,7 @@ use super::output::Output;
 use super::stream::Streams;
 use crate::codecs::{Arm, Encoded};
 use crate::control::{
-    Arms, CodecBudget, DecodeEstimates, LinkEstimator, Reason, RttEstimator, Situation,
+    Arms, BudgetRate, CodecBudget, DecodeEstimates, LinkEstimator, Reason, RttEstimator, Situation,
 };
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
@@ -61,7 +61,7 @@ impl Sender {
             output: Output::default(),
             inflight: Inflight::default(),
             arms: Arms::new(&[], |_| false),
-            budget: CodecBudget::empty(),
+            budget: CodecBudget::limited(Time::ZERO, BudgetRate::ZERO),
             encode_nanos: 0,
             ready: VecDeque::new(),
             writer: RecordWriter::default(),
@@ -190,7 +190,7 @@ impl Sender {
             decode: &path.decode,
             link: &path.link,
             rtt: &path.rtt,
-            budget_left: self.budget.is_available(now),
+            budget_left: !self.budget.available(now).is_zero(),
         };
         let choice = stream.policy.choose(&situation, &mut self.rng);
         if choice.reason == Reason::Budget {
@@ -426,13 +426,14 @@ impl Sender {
     }
 
     /// The socket has taken `written` more bytes.
-    pub(super) fn on_written(&mut self, now: Time, written: usize, link: &mut LinkEstimator) {
+    pub(super) fn on_written(&mut self, now: Time, written: usize, path: &mut Path) {
         self.output.advance(written);
         let position = self.output.position() - self.output.len() as u64;
-        self.inflight.on_written(now, position);
+        self.inflight.on_written(now, position, path.rtt.min());
         if self.output.len() == 0 {
             if let Some((since, from)) = self.offered.take() {
-                link.record_send(position - from, now.saturating_since(since));
+                path.link
+                    .record_send(position - from, now.saturating_since(since));
             }
         }
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::codecs::Arm;
-use crate::control::Reason;
+use crate::control::{BudgetRate, Reason};
 use crate::units::{BytesPerSec, CpuLoad};
 
 /// What one arm has done on one stream.
@@ -115,8 +115,8 @@ pub struct SessionStats {
     pub send_rate: Option<BytesPerSec>,
     /// Rate of the link.
     pub link_rate: Option<BytesPerSec>,
-    /// Codec time per second granted to this session, ns; `None` without a limit.
-    pub budget: Option<f64>,
+    /// Codec time granted to this session; `None` without a limit.
+    pub budget: Option<BudgetRate>,
     /// The peer's processor load as it last said.
     pub peer_load: Option<CpuLoad>,
     /// Reports of the peer that could not be true and were clamped or left out.

@@ -128,8 +128,8 @@ impl RecvStream {
 
     /// The limit that the peer should be told, if it has grown enough to be worth a frame.
     ///
-    /// Bytes of an unfinished message count as released while the application has nothing else to
-    /// take: a message longer than the window could not come otherwise.
+    /// Bytes of an unfinished message count as released while the application has hardly anything
+    /// else to take: a message longer than the window could not come otherwise.
     pub(super) fn new_limit(&mut self, window: u64) -> Option<u64> {
         if self.ended.is_some() {
             return None;
@@ -139,7 +139,7 @@ impl RecvStream {
             .as_ref()
             .map_or(0, |partial| partial.bytes.len() as u64);
         let unreleased = self.received - self.released;
-        let only_partial = unreleased == partial;
+        let only_partial = unreleased - partial <= window / 4;
         let limit = self.released + window + if only_partial { partial } else { 0 };
         if limit >= self.limit + (window / 2).max(1) {
             self.limit = limit;

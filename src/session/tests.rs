@@ -428,7 +428,7 @@ fn a_full_queue_gives_the_message_back() {
         pair.a
             .session
             .send(id, Bytes::from_static(b"x"), RecordKind::Message),
-        Err(SendError::Full(Bytes::from_static(b"x")))
+        Err(SendError::Full(Rejected(Bytes::from_static(b"x"))))
     );
     pair.settle();
     assert!(pair.a.events.contains(&Event::Drained {
@@ -540,7 +540,11 @@ fn probes_and_acknowledgements_measure_the_path() {
     let delay = Duration::from_millis(3);
     let mut pair = Pair::apart(&config(PolicyConfig::None));
     pair.exchange(delay);
-    let id = pair.a.session.open("test", StreamConfig::default()).expect("an open session");
+    let id = pair
+        .a
+        .session
+        .open("test", StreamConfig::default())
+        .expect("an open session");
     for _ in 0..20 {
         pair.send(id, &[9; 1000]);
         pair.exchange(delay);
@@ -548,7 +552,10 @@ fn probes_and_acknowledgements_measure_the_path() {
     let stats = pair.a.session.stats();
     assert_eq!(stats.rtt_min, Some(2 * delay));
     assert_eq!(stats.rtt, Some(2 * delay));
-    assert!(stats.blocks_sent >= 20 && stats.blocks_acked + 5 > stats.blocks_sent, "{stats:?}");
+    assert!(
+        stats.blocks_sent >= 20 && stats.blocks_acked + 5 > stats.blocks_sent,
+        "{stats:?}"
+    );
     assert_eq!(stats.absurd_reports, 0);
 }
 
@@ -682,7 +689,7 @@ fn random_bytes_after_the_handshake_never_panic() {
 #[test]
 fn without_a_budget_nothing_is_compressed() {
     let mut pair = Pair::new(&config(PolicyConfig::Fixed(Arm::new(CodecId::LZ4, 0))));
-    pair.a.session.set_budget(pair.now, Some(0.0));
+    pair.a.session.set_budget(pair.now, Some(BudgetRate::ZERO));
     pair.now = pair.now + Duration::from_secs(1);
     let id = pair.open();
     for _ in 0..10 {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::codecs::{Arm, CodecId, prior_decode_nanos, prior_encode_nanos};
-use crate::control::{CpuGuard, CpuGuardConfig};
+use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, Processors};
 use crate::units::{CpuLoad, Time, saturating_nanos};
 
 /// What codecs cost on an otherwise idle processor.
@@ -18,15 +18,18 @@ pub struct CodecCosts {
 impl Default for CodecCosts {
     /// The table of measured costs that the crate carries.
     fn default() -> Self {
-        Self { encode_nanos: prior_encode_nanos, decode_nanos: prior_decode_nanos }
+        Self {
+            encode_nanos: prior_encode_nanos,
+            decode_nanos: prior_decode_nanos,
+        }
     }
 }
 
 /// A node's processors.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CpuConfig {
     /// How many there are.
-    pub processors: f64,
+    pub processors: Processors,
     /// How many of them other services keep busy at first.
     pub background: f64,
     /// The guard that derives the codec budget from the load; `None` for no limit.
@@ -34,9 +37,13 @@ pub struct CpuConfig {
 }
 
 impl Default for CpuConfig {
-    /// Four idle processors without a guard.
+    /// One idle processor without a guard.
     fn default() -> Self {
-        Self { processors: 4.0, background: 0.0, guard: None }
+        Self {
+            processors: Processors::ONE,
+            background: 0.0,
+            guard: None,
+        }
     }
 }
 
@@ -54,25 +61,31 @@ pub(super) struct Cpu {
 }
 
 impl Cpu {
-    pub(super) fn new(config: CpuConfig) -> Self {
-        Self {
-            processors: config.processors,
+    pub(super) fn new(config: CpuConfig) -> Result<Self, CpuGuardConfigError> {
+        let guard = config
+            .guard
+            .map(|guard| CpuGuard::new(guard, config.processors))
+            .transpose()?;
+        Ok(Self {
+            processors: config.processors.get(),
             background: config.background,
-            guard: config.guard.map(|guard| CpuGuard::new(guard, config.processors)),
-            period: config.guard.map_or(Duration::from_millis(100), |guard| guard.period()),
+            period: guard
+                .as_ref()
+                .map_or(Duration::from_millis(100), CpuGuard::period),
+            guard,
             period_began: Time::ZERO,
             codec_nanos: 0.0,
             background_nanos: 0.0,
             background_since: Time::ZERO,
             load: CpuLoad::IDLE,
-        }
+        })
     }
 
     pub(super) const fn load(&self) -> CpuLoad {
         self.load
     }
 
-    pub(super) fn budget(&self) -> Option<f64> {
+    pub(super) fn budget(&self) -> Option<BudgetRate> {
         self.guard.as_ref().map(CpuGuard::budget)
     }
 
@@ -112,11 +125,12 @@ impl Cpu {
         self.count_background(now);
         let capacity = saturating_nanos(passed) as f64 * self.processors;
         self.load = CpuLoad::new((self.codec_nanos + self.background_nanos) / capacity);
+        let spent = Duration::from_nanos(self.codec_nanos as u64);
         self.codec_nanos = 0.0;
         self.background_nanos = 0.0;
         self.period_began = now;
         if let Some(guard) = &mut self.guard {
-            guard.handle_load(now, self.load);
+            guard.record(now, self.load, Some(spent));
         }
         true
     }

@@ -20,7 +20,11 @@ pub struct LinkConfig {
 impl Default for LinkConfig {
     /// 100 Mbit/s, 50 µs, 16 KiB: the thesis's office network without its other users.
     fn default() -> Self {
-        Self { rate: BytesPerSec::new(12.5e6), delay: Duration::from_micros(50), buffer: 16 << 10 }
+        Self {
+            rate: BytesPerSec::new(12.5e6),
+            delay: Duration::from_micros(50),
+            buffer: 16 << 10,
+        }
     }
 }
 
@@ -41,7 +45,13 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) const fn new(config: LinkConfig) -> Self {
-        Self { config, waiting: VecDeque::new(), flying: VecDeque::new(), free_at: None, carried: 0 }
+        Self {
+            config,
+            waiting: VecDeque::new(),
+            flying: VecDeque::new(),
+            free_at: None,
+            carried: 0,
+        }
     }
 
     /// Bytes that the sender may write now.
@@ -65,8 +75,14 @@ impl Link {
                 self.free_at = None;
                 return;
             }
-            let piece: Vec<u8> = self.waiting.drain(..self.waiting.len().min(PIECE)).collect();
-            let nanos = self.config.rate.map_or(0.0, |rate| rate.nanos_for(piece.len() as f64));
+            let piece: Vec<u8> = self
+                .waiting
+                .drain(..self.waiting.len().min(PIECE))
+                .collect();
+            let nanos = self
+                .config
+                .rate
+                .map_or(0.0, |rate| rate.nanos_for(piece.len() as f64));
             let left = started + Duration::from_nanos(nanos as u64);
             self.carried += piece.len() as u64;
             self.flying.push_back((left + self.config.delay, piece));
@@ -77,7 +93,11 @@ impl Link {
     /// When something happens next: a piece arrives, or the link becomes free for what waits.
     pub(super) fn next_event(&self) -> Option<Time> {
         let arrival = self.flying.front().map(|(at, _)| *at);
-        let free = if self.waiting.is_empty() { None } else { self.free_at };
+        let free = if self.waiting.is_empty() {
+            None
+        } else {
+            self.free_at
+        };
         [arrival, free].into_iter().flatten().min()
     }
 

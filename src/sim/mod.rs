@@ -13,10 +13,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 pub use self::cpu::{CodecCosts, CpuConfig};
-pub use self::link::LinkConfig;
 use self::link::Link;
+pub use self::link::LinkConfig;
 use self::node::Node;
-use crate::session::{Event, Message, Role, SendError, Session, SessionConfig, StreamConfig};
+use crate::control::CpuGuardConfigError;
+use crate::session::{
+    ConfigError, Event, Message, Role, SendError, Session, SessionConfig, StreamConfig,
+};
 use crate::units::{CpuLoad, Time};
 use crate::wire::{RecordKind, StreamId};
 
@@ -65,8 +68,20 @@ pub enum Happening {
     Timer(u64),
 }
 
-/// What both nodes are.
-#[derive(Clone, Debug)]
+/// A setting that makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// Of a session.
+    #[error(transparent)]
+    Session(#[from] ConfigError),
+    /// Of a guard.
+    #[error(transparent)]
+    Guard(#[from] CpuGuardConfigError),
+}
+
+/// What a node is.
+#[derive(Clone, Debug, Default)]
 pub struct NodeConfig {
     /// The session.
     pub session: SessionConfig,
@@ -91,16 +106,19 @@ impl World {
     ///
     /// # Errors
     ///
-    /// A session's setting makes no sense.
+    /// A setting of a session or of a guard makes no sense.
     pub fn new(
         a: NodeConfig,
         b: NodeConfig,
         link: LinkConfig,
         costs: CodecCosts,
-    ) -> Result<Self, crate::session::ConfigError> {
+    ) -> Result<Self, SimError> {
         Ok(Self {
             now: Time::ZERO,
-            nodes: [Node::new(Role::Connector, a, costs)?, Node::new(Role::Acceptor, b, costs)?],
+            nodes: [
+                Node::new(Role::Connector, a, costs)?,
+                Node::new(Role::Acceptor, b, costs)?,
+            ],
             links: [Link::new(link), Link::new(link)],
             timers: BTreeMap::new(),
             timers_set: 0,
@@ -138,7 +156,9 @@ impl World {
     ///
     /// See [`Session::send`].
     pub fn send(&mut self, end: End, stream: StreamId, payload: Bytes) -> Result<(), SendError> {
-        self.nodes[end.index()].session.send(stream, payload, RecordKind::Message)
+        self.nodes[end.index()]
+            .session
+            .send(stream, payload, RecordKind::Message)
     }
 
     /// Begins a clean close at `end`.
@@ -156,7 +176,9 @@ impl World {
     /// Changes how many processors of a node other services keep busy.
     pub fn set_background(&mut self, end: End, busy_processors: f64) {
         let now = self.now;
-        self.nodes[end.index()].cpu.set_background(now, busy_processors);
+        self.nodes[end.index()]
+            .cpu
+            .set_background(now, busy_processors);
     }
 
     /// The processor load of a node in its latest complete period.
@@ -172,7 +194,8 @@ impl World {
     /// Lets [`Self::next`] return [`Happening::Timer`] with `token` at `at`.
     pub fn set_timer(&mut self, at: Time, token: u64) {
         self.timers_set += 1;
-        self.timers.insert((at.max(self.now), self.timers_set), token);
+        self.timers
+            .insert((at.max(self.now), self.timers_set), token);
     }
 
     /// Runs to the next happening; `None` if none comes before `until`, where time then stands.
@@ -203,7 +226,10 @@ impl World {
     fn next_event(&self) -> Option<Time> {
         let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
         let links = self.links.iter().filter_map(Link::next_event);
-        let nodes = self.nodes.iter().filter_map(|node| node.next_event(self.now));
+        let nodes = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.next_event(self.now));
         links.chain(nodes).chain(timer).min()
     }
 

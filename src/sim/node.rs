@@ -8,8 +8,8 @@ use bytes::BytesMut;
 
 use super::cpu::{CodecCosts, Cpu};
 use super::link::Link;
-use super::{End, Happening, NodeConfig};
-use crate::session::{CodecWorker, ConfigError, DecodedBlock, EncodedBlock, Event, Role, Session};
+use super::{End, Happening, NodeConfig, SimError};
+use crate::session::{CodecWorker, DecodedBlock, EncodedBlock, Event, Role, Session};
 use crate::units::Time;
 
 /// Codec work that is done at a certain time.
@@ -32,9 +32,9 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(role: Role, config: NodeConfig, costs: CodecCosts) -> Result<Self, ConfigError> {
+    pub(super) fn new(role: Role, config: NodeConfig, costs: CodecCosts) -> Result<Self, SimError> {
         let mut session = Session::new(role, config.session, Time::ZERO)?;
-        let cpu = Cpu::new(config.cpu);
+        let cpu = Cpu::new(config.cpu)?;
         session.set_budget(Time::ZERO, cpu.budget());
         Ok(Self {
             session,
@@ -52,12 +52,26 @@ impl Node {
         let decoded = self.decoding.front().map(|work| work.done);
         // A time that has passed without effect (a probe that waits for output) is not an event.
         let timeout = self.session.poll_timeout().filter(|at| *at > now);
-        let guard = self.session.closed().is_none().then(|| self.cpu.next_period()).flatten();
-        [encoded, decoded, timeout, guard].into_iter().flatten().min()
+        let guard = self
+            .session
+            .closed()
+            .is_none()
+            .then(|| self.cpu.next_period())
+            .flatten();
+        [encoded, decoded, timeout, guard]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Follows the session's drain rule as far as time allows.
-    pub(super) fn run(&mut self, now: Time, end: End, link: &mut Link, happenings: &mut VecDeque<Happening>) {
+    pub(super) fn run(
+        &mut self,
+        now: Time,
+        end: End,
+        link: &mut Link,
+        happenings: &mut VecDeque<Happening>,
+    ) {
         if self.cpu.advance(now) {
             self.session.set_budget(now, self.cpu.budget());
             self.session.set_load(self.cpu.load());
@@ -73,7 +87,11 @@ impl Node {
             if let Event::Readable(stream) = event {
                 while let Some(message) = self.session.recv(stream) {
                     self.session.release(stream, message.payload.len());
-                    happenings.push_back(Happening::Message { at: end, stream, message });
+                    happenings.push_back(Happening::Message {
+                        at: end,
+                        stream,
+                        message,
+                    });
                 }
             } else {
                 happenings.push_back(Happening::Event(end, event));
@@ -100,18 +118,28 @@ impl Node {
             let elapsed = self.cpu.elapsed(cost);
             self.cpu.spend(cost);
             let started = self.decoding.back().map_or(now, |work| work.done);
-            self.decoding.push_back(Work { done: started + elapsed, elapsed, block });
+            self.decoding.push_back(Work {
+                done: started + elapsed,
+                elapsed,
+                block,
+            });
         }
     }
 
     fn begin_encoding(&mut self, now: Time) {
         while self.encoding.is_none() {
-            let Some(job) = self.session.poll_encode(now) else { return };
+            let Some(job) = self.session.poll_encode(now) else {
+                return;
+            };
             let cost = (self.costs.encode_nanos)(job.arm(), job.plain_len());
             let elapsed = self.cpu.elapsed(cost);
             self.cpu.spend(cost);
             let block = self.worker.encode(job);
-            self.encoding = Some(Work { done: now + elapsed, elapsed, block });
+            self.encoding = Some(Work {
+                done: now + elapsed,
+                elapsed,
+                block,
+            });
         }
     }
 

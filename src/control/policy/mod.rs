@@ -267,6 +267,7 @@ mod contract {
 
     use super::*;
     use crate::codecs::CodecId;
+    use crate::control::Fed;
 
     const ARMS: [Arm; 4] = [
         Arm::IDENTITY,
@@ -430,7 +431,7 @@ mod contract {
         let mut slow_link = World::new();
         slow_link
             .link
-            .record_delivery(125_000, Duration::from_millis(100), false);
+            .record_delivery(125_000, Duration::from_millis(100), Fed::Backlogged);
         let shares = |world: &mut World, config| {
             world.run(
                 &mut Policy::new(config),

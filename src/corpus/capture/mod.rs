@@ -1,7 +1,7 @@
 //! Network captures: the payloads of transport protocols as messages.
 //!
-//! The containers are read here, because the crates for them give no offsets with their errors and
-//! stop at a damaged packet; the packets' own headers are read with `etherparse`, all but SCTP.
+//! The containers are read here, so that errors carry offsets and a damaged packet does not end the
+//! capture; the packets' own headers are read with `etherparse`, all but SCTP.
 //!
 //! A packet that cannot be read is counted and skipped. A record that runs past the end of the file is
 //! too: it is what a capture looks like whose program was stopped. A length that no sound writer

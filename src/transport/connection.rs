@@ -1,0 +1,393 @@
+//! The application's handles: a connection and its streams.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
+use super::shared::{Command, Phase, Shared, StreamShared};
+use crate::control::PolicyConfig;
+use crate::session::{
+    Message, OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
+};
+use crate::wire::{RecordKind, StreamId};
+
+/// How long [`Connection::close`] lets the peer take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection to a peer. Clones are handles of the same one; when the last handle and the last
+/// [`Stream`] are gone, it closes.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    peer: String,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.push(Command::Close);
+    }
+}
+
+impl Connection {
+    pub(super) fn new(shared: Arc<Shared>, peer: String) -> Self {
+        Self {
+            handle: Arc::new(Handle { shared, peer }),
+        }
+    }
+
+    /// The peer's address as text.
+    pub fn peer(&self) -> &str {
+        &self.handle.peer
+    }
+
+    /// Waits for the handshake.
+    ///
+    /// # Errors
+    ///
+    /// It failed.
+    pub async fn established(&self) -> Result<(), ConnectError> {
+        let mut phase = self.handle.shared.phase.subscribe();
+        let failed = |source| ConnectError::Handshake {
+            address: self.handle.peer.clone(),
+            source,
+        };
+        match phase
+            .wait_for(|phase| *phase != Phase::Handshaking)
+            .await
+            .as_deref()
+        {
+            Ok(Phase::Closed(Err(error))) => Err(failed(error.clone())),
+            Ok(_) => Ok(()),
+            Err(_) => Err(failed(SessionError::ConnectionLost)),
+        }
+    }
+
+    /// Opens a stream with a name (at most 255 bytes) that the peer sees.
+    ///
+    /// # Errors
+    ///
+    /// The peer allows no more streams, or the session is over.
+    pub async fn open(&self, name: &str, config: StreamConfig) -> Result<Stream, OpenStreamError> {
+        let shared = &self.handle.shared;
+        let failure = || {
+            shared.failure().map_or(
+                OpenStreamError::Open(OpenError::Closed),
+                OpenStreamError::Session,
+            )
+        };
+        self.established().await.map_err(|_| failure())?;
+        let (reply, answer) = oneshot::channel();
+        if !shared.push(Command::Open {
+            name: name.to_owned(),
+            config,
+            reply,
+        }) {
+            return Err(failure());
+        }
+        match answer.await {
+            Ok(Ok(stream)) => Ok(Stream {
+                handle: Arc::clone(&self.handle),
+                stream,
+            }),
+            Ok(Err(OpenError::Closed)) | Err(_) => Err(failure()),
+            Ok(Err(error)) => Err(error.into()),
+        }
+    }
+
+    /// The next stream that the peer has opened; `None` when the session has ended cleanly.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// The session has failed.
+    pub async fn accept(&self) -> Result<Option<Stream>, SessionError> {
+        let shared = &self.handle.shared;
+        loop {
+            if let Some(stream) = shared.pop_opened() {
+                return Ok(Some(Stream {
+                    handle: Arc::clone(&self.handle),
+                    stream,
+                }));
+            }
+            if shared.is_closed() {
+                // Pass the word on to others who wait.
+                shared.opened_notify.notify_one();
+                return shared.failure().map_or(Ok(None), Err);
+            }
+            shared.opened_notify.notified().await;
+        }
+    }
+
+    /// What the session has done and knows; `None` once it is over.
+    pub async fn stats(&self) -> Option<SessionStats> {
+        let (reply, answer) = oneshot::channel();
+        self.handle.shared.push(Command::SessionStats { reply });
+        answer.await.ok()
+    }
+
+    /// Closes the connection: what was sent is delivered first, and so is what the peer still sends.
+    ///
+    /// # Errors
+    ///
+    /// The session had failed, or the peer did not close within ten seconds.
+    pub async fn close(&self) -> Result<(), SessionError> {
+        self.handle.shared.push(Command::Close);
+        match tokio::time::timeout(CLOSE_TIMEOUT, self.closed()).await {
+            Ok(result) => result,
+            Err(_) => Err(SessionError::ConnectionLost),
+        }
+    }
+
+    /// Waits for the session's end, whoever ends it, and for the last bytes to leave.
+    ///
+    /// # Errors
+    ///
+    /// The session failed.
+    pub async fn closed(&self) -> Result<(), SessionError> {
+        let shared = &self.handle.shared;
+        let mut phase = shared.phase.subscribe();
+        let result = match phase
+            .wait_for(|phase| matches!(phase, Phase::Closed(_)))
+            .await
+            .as_deref()
+        {
+            Ok(Phase::Closed(result)) => result.clone(),
+            _ => Err(SessionError::ConnectionLost),
+        };
+        shared.driver_ended().await;
+        result
+    }
+}
+
+/// A message as it was received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its bytes. A small message shares its memory with the block that it came in: copy it to keep
+    /// it for long.
+    pub payload: Bytes,
+    request: Option<u64>,
+}
+
+impl Received {
+    /// Whether the sender waits for a [`Stream::reply`].
+    pub const fn is_request(&self) -> bool {
+        self.request.is_some()
+    }
+}
+
+/// An ordered sequence of messages in each direction. Dropped, it finishes its sending direction
+/// (what was sent is delivered) and drops what still comes.
+#[derive(Debug)]
+pub struct Stream {
+    handle: Arc<Handle>,
+    stream: Arc<StreamShared>,
+}
+
+impl Stream {
+    /// The stream's number within the session.
+    pub fn id(&self) -> StreamId {
+        self.stream.id
+    }
+
+    /// The name that it was opened with.
+    pub fn name(&self) -> &str {
+        &self.stream.name
+    }
+
+    /// Sends a message; waits while the stream's queue is full. Whether and how it is compressed is
+    /// decided when the link can take it. Cancel-safe: a call that is dropped while it waits has
+    /// sent nothing.
+    ///
+    /// # Errors
+    ///
+    /// The message is longer than the peer receives, or the stream is closed.
+    pub async fn send(&self, payload: Bytes) -> Result<(), SendError> {
+        self.send_as(payload, RecordKind::Message).await
+    }
+
+    /// Sends a message if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// The queue is full (the message is given back), or as for [`Self::send`].
+    pub fn try_send(&self, payload: Bytes) -> Result<(), SendError> {
+        self.check_len(&payload)?;
+        if self.stream.is_closed.load(Ordering::Acquire) {
+            return Err(SendError::Closed(self.stream.id));
+        }
+        if !self
+            .stream
+            .try_reserve(payload.len(), self.handle.shared.send_queue)
+        {
+            return Err(SendError::Full(Rejected(payload)));
+        }
+        self.push(payload, RecordKind::Message)
+    }
+
+    async fn send_as(&self, payload: Bytes, kind: RecordKind) -> Result<(), SendError> {
+        self.check_len(&payload)?;
+        if !self
+            .stream
+            .reserve(payload.len(), self.handle.shared.send_queue)
+            .await
+        {
+            return Err(SendError::Closed(self.stream.id));
+        }
+        self.push(payload, kind)
+    }
+
+    fn push(&self, payload: Bytes, kind: RecordKind) -> Result<(), SendError> {
+        let stream = self.stream.id;
+        if self.handle.shared.push(Command::Send {
+            stream,
+            payload,
+            kind,
+        }) {
+            Ok(())
+        } else {
+            Err(SendError::Closed(stream))
+        }
+    }
+
+    fn check_len(&self, payload: &Bytes) -> Result<(), SendError> {
+        let max = self.handle.shared.max_message.load(Ordering::Acquire);
+        let given = payload.len();
+        if given as u64 > max {
+            Err(SendError::TooLong { given, max })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The next message; `None` when the peer has finished the stream or the session has ended
+    /// cleanly. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// The sender gave up, or the session has failed.
+    pub async fn recv(&self) -> Result<Option<Received>, RecvError> {
+        loop {
+            match self.stream.pop() {
+                Some(Ok(message)) => return Ok(Some(self.take(message))),
+                Some(Err(ended)) => return ended.map(|()| None),
+                None => self.stream.readable.notified().await,
+            }
+        }
+    }
+
+    /// The next message if it is here already.
+    pub fn try_recv(&self) -> Option<Received> {
+        self.stream.pop()?.ok().map(|message| self.take(message))
+    }
+
+    fn take(&self, message: Message) -> Received {
+        let stream = self.stream.id;
+        if let Some(bytes) = self
+            .stream
+            .count_taken(message.payload.len(), self.handle.shared.window)
+        {
+            self.handle.shared.push(Command::Release { stream, bytes });
+        }
+        let request = match message.kind {
+            RecordKind::Request { correlation } => Some(correlation),
+            RecordKind::Message | RecordKind::Reply { .. } => None,
+        };
+        Received {
+            payload: message.payload,
+            request,
+        }
+    }
+
+    /// Sends a request and waits for its reply.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be sent, no reply comes within `timeout`, or the stream ends first.
+    pub async fn request(&self, payload: Bytes, timeout: Duration) -> Result<Bytes, RequestError> {
+        let correlation = self.stream.next_request.fetch_add(1, Ordering::Relaxed);
+        let reply = self.stream.add_request(correlation);
+        let _waiting = OpenRequest {
+            stream: &self.stream,
+            correlation,
+        };
+        let exchange = async {
+            self.send_as(payload, RecordKind::Request { correlation })
+                .await?;
+            reply.await.map_err(|_| RequestError::Ended)
+        };
+        match tokio::time::timeout(timeout, exchange).await {
+            Ok(result) => result,
+            Err(_) => Err(RequestError::TimedOut { after: timeout }),
+        }
+    }
+
+    /// Answers a request. A message that is none gets its answer as a message.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::send`].
+    pub async fn reply(&self, to: &Received, payload: Bytes) -> Result<(), SendError> {
+        let kind = match to.request {
+            Some(correlation) => RecordKind::Reply { correlation },
+            None => RecordKind::Message,
+        };
+        self.send_as(payload, kind).await
+    }
+
+    /// Ends the sending direction: the peer's `recv` answers `None` after what was sent. Messages
+    /// still come.
+    pub fn finish(&self) {
+        self.stream.close_sending();
+        self.handle.shared.push(Command::Finish {
+            stream: self.stream.id,
+        });
+    }
+
+    /// Sets the policy from here on; what its arms have shown is kept.
+    pub fn set_policy(&self, policy: PolicyConfig) {
+        self.handle.shared.push(Command::SetPolicy {
+            stream: self.stream.id,
+            policy,
+        });
+    }
+
+    /// What the stream has done: which codecs carried how much, and at what cost. `None` once the
+    /// stream or session is over.
+    pub async fn stats(&self) -> Option<StreamStats> {
+        let (reply, answer) = oneshot::channel();
+        self.handle.shared.push(Command::StreamStats {
+            stream: self.stream.id,
+            reply,
+        });
+        answer.await.ok().flatten()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.handle.shared.push(Command::Drop {
+            stream: self.stream.id,
+        });
+    }
+}
+
+/// Forgets a request when nobody waits for its reply any more.
+struct OpenRequest<'a> {
+    stream: &'a StreamShared,
+    correlation: u64,
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        self.stream.remove_request(self.correlation);
+    }
+}

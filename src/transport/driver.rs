@@ -1,0 +1,457 @@
+//! The task that owns a connection's session and socket.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+use tokio::time::Sleep;
+use tokio_util::io::poll_read_buf;
+
+use super::clock::Clock;
+use super::error::RecvError;
+use super::guard::Grant;
+use super::node::NodeShared;
+use super::shared::{Command, Phase, Shared, StreamShared};
+use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
+use crate::session::{DecodedBlock, EncodedBlock, Event, Session};
+use crate::units::Time;
+use crate::wire::{CloseCode, StreamId};
+
+/// Codec work that is likely to take longer leaves the executor's thread (architecture.md, invariant 6).
+const MAX_INLINE_NANOS: u64 = 100_000;
+/// Bytes that one read may bring.
+const READ_LEN: usize = 64 << 10;
+/// Rounds of a poll after which other tasks get their turn.
+const MAX_ROUNDS: usize = 16;
+/// Pieces of output given to one write.
+const MAX_SLICES: usize = 16;
+/// How long a closed connection's peer may take to close too, so that our last words reach it: a
+/// socket that is closed with unread input is reset.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// A codec job done elsewhere.
+enum Done {
+    Encoded(EncodedBlock, Duration),
+    Decoded(DecodedBlock, Duration),
+}
+
+/// ```text
+/// Open --session closed--> Flushing --all written or failed--> Lingering --eof or time--> over
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Flushing,
+    Lingering { until: Time },
+}
+
+pub(super) struct Driver<I> {
+    io: I,
+    session: Session,
+    shared: Arc<Shared>,
+    node: Arc<NodeShared>,
+    clock: Clock,
+    grant: Arc<Grant>,
+    grant_seen: u64,
+    streams: HashMap<StreamId, Arc<StreamShared>>,
+    commands: Vec<Command>,
+    input: BytesMut,
+    input_ended: bool,
+    work: JoinSet<Done>,
+    timer: Pin<Box<Sleep>>,
+    timer_at: Option<Time>,
+    state: State,
+}
+
+impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
+    pub(super) fn new(
+        io: I,
+        session: Session,
+        shared: Arc<Shared>,
+        node: Arc<NodeShared>,
+        clock: Clock,
+        grant: Arc<Grant>,
+    ) -> Self {
+        Self {
+            io,
+            session,
+            shared,
+            node,
+            clock,
+            grant,
+            grant_seen: u64::MAX,
+            streams: HashMap::new(),
+            commands: Vec::new(),
+            input: BytesMut::new(),
+            input_ended: false,
+            work: JoinSet::new(),
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            timer_at: None,
+            state: State::Open,
+        }
+    }
+
+    /// One round of the session's drain rule; whether anything moved.
+    fn round(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut moved = self.take_commands(cx);
+        moved |= self.poll_work(cx);
+        moved |= self.poll_read(cx);
+        self.start_decoding();
+        self.run_timers();
+        self.start_encoding();
+        moved |= self.take_events();
+        moved |= self.poll_write(cx);
+        moved
+    }
+
+    fn take_commands(&mut self, cx: &Context<'_>) -> bool {
+        let mut commands = core::mem::take(&mut self.commands);
+        self.shared.take_commands(&mut commands, cx.waker());
+        let any = !commands.is_empty();
+        for command in commands.drain(..) {
+            self.on_command(command);
+        }
+        self.commands = commands;
+        any
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Send {
+                stream,
+                payload,
+                kind,
+            } => {
+                let len = payload.len();
+                // The handle has reserved the room; a session that is over drops the message.
+                if self.session.send(stream, payload, kind).is_err() {
+                    if let Some(shared) = self.streams.get(&stream) {
+                        shared.on_drained(len);
+                    }
+                }
+            }
+            Command::Release { stream, bytes } => self.session.release(stream, bytes),
+            Command::Open {
+                name,
+                config,
+                reply,
+            } => {
+                let result = self.session.open(&name, config).map(|id| {
+                    let stream = Arc::new(StreamShared::new(id, name));
+                    self.streams.insert(id, Arc::clone(&stream));
+                    stream
+                });
+                // Who asked may have stopped waiting: then the stream's handle is dropped at once.
+                let _ = reply.send(result);
+            }
+            Command::Drop { stream } => {
+                self.session.finish(stream);
+                self.session.discard(stream);
+                self.streams.remove(&stream);
+            }
+            Command::Finish { stream } => self.session.finish(stream),
+            Command::SetPolicy { stream, policy } => self.session.set_policy(stream, policy),
+            Command::StreamStats { stream, reply } => {
+                let _ = reply.send(self.session.stream_stats(stream));
+            }
+            Command::SessionStats { reply } => {
+                let _ = reply.send(self.session.stats());
+            }
+            Command::Close => self.session.close(),
+        }
+    }
+
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut any = false;
+        while !self.work.is_empty() {
+            let Poll::Ready(Some(done)) = self.work.poll_join_next(cx) else {
+                break;
+            };
+            any = true;
+            let now = self.clock.now();
+            match done {
+                Ok(Done::Encoded(block, elapsed)) => {
+                    self.grant.spend(elapsed);
+                    self.session.handle_encoded(now, block, elapsed);
+                }
+                Ok(Done::Decoded(block, elapsed)) => {
+                    self.grant.spend(elapsed);
+                    let _ = self.session.handle_decoded(now, block, elapsed);
+                    self.take_input(now);
+                }
+                // A codec has panicked, or the runtime shuts down: the session can't go on.
+                Err(_) => self.session.handle_eof(),
+            }
+        }
+        any
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.input_ended || (self.state == State::Open && !self.session.wants_input()) {
+            return false;
+        }
+        if self.input.capacity() - self.input.len() < READ_LEN / 4 {
+            self.input.reserve(READ_LEN);
+        }
+        let len = match poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input) {
+            Poll::Pending => return false,
+            Poll::Ready(read) => read.unwrap_or(0),
+        };
+        if len == 0 {
+            self.input_ended = true;
+            self.session.handle_eof();
+            return true;
+        }
+        if self.state == State::Open {
+            self.take_input(self.clock.now());
+        } else {
+            self.input.clear();
+        }
+        true
+    }
+
+    fn take_input(&mut self, now: Time) {
+        // A failed session says so with an event.
+        let _ = self.session.handle_input(now, &mut self.input);
+    }
+
+    fn start_decoding(&mut self) {
+        while let Some(job) = self.session.poll_decode() {
+            let mut worker = self.node.take_worker();
+            let clock = self.clock;
+            if prior_decode_nanos(job.codec(), job.plain_len()) <= MAX_INLINE_NANOS {
+                let started = clock.now();
+                let block = worker.decode(job);
+                self.node.put_worker(worker);
+                let now = clock.now();
+                let elapsed = now.saturating_since(started);
+                self.grant.spend(elapsed);
+                let _ = self.session.handle_decoded(now, block, elapsed);
+                self.take_input(now);
+            } else {
+                let node = Arc::clone(&self.node);
+                self.work.spawn_blocking(move || {
+                    let started = clock.now();
+                    let block = worker.decode(job);
+                    node.put_worker(worker);
+                    Done::Decoded(block, clock.now().saturating_since(started))
+                });
+            }
+        }
+    }
+
+    fn run_timers(&mut self) {
+        let now = self.clock.now();
+        let granted = self.grant.version();
+        if granted != self.grant_seen {
+            self.grant_seen = granted;
+            self.session.set_budget(now, self.grant.rate());
+            self.session.set_load(self.grant.load());
+        }
+        let _ = self.session.handle_timeout(now);
+    }
+
+    fn start_encoding(&mut self) {
+        while let Some(job) = self.session.poll_encode(self.clock.now()) {
+            let mut worker = self.node.take_worker();
+            let clock = self.clock;
+            if prior_encode_nanos(job.arm(), job.plain_len()) <= MAX_INLINE_NANOS {
+                let started = clock.now();
+                let block = worker.encode(job);
+                self.node.put_worker(worker);
+                let now = clock.now();
+                let elapsed = now.saturating_since(started);
+                self.grant.spend(elapsed);
+                self.session.handle_encoded(now, block, elapsed);
+            } else {
+                let node = Arc::clone(&self.node);
+                self.work.spawn_blocking(move || {
+                    let started = clock.now();
+                    let block = worker.encode(job);
+                    node.put_worker(worker);
+                    Done::Encoded(block, clock.now().saturating_since(started))
+                });
+            }
+        }
+    }
+
+    fn take_events(&mut self) -> bool {
+        let mut any = false;
+        while let Some(event) = self.session.poll_event() {
+            any = true;
+            match event {
+                Event::Established => {
+                    self.shared.max_message.store(
+                        self.session.peer_max_message(),
+                        core::sync::atomic::Ordering::Release,
+                    );
+                    self.shared.phase.send_replace(Phase::Established);
+                }
+                Event::StreamOpened(id) => {
+                    let name = self.session.stream_name(id).unwrap_or_default().to_owned();
+                    let stream = Arc::new(StreamShared::new(id, name));
+                    self.streams.insert(id, Arc::clone(&stream));
+                    self.shared.push_opened(stream);
+                }
+                Event::Readable(id) => self.deliver(id),
+                Event::Drained { stream, bytes } => {
+                    if let Some(stream) = self.streams.get(&stream) {
+                        stream.on_drained(bytes);
+                    }
+                }
+                Event::StreamEnded(id, code) => {
+                    self.deliver(id);
+                    if let Some(stream) = self.streams.get(&id) {
+                        stream.end(match code {
+                            CloseCode::Finished => Ok(()),
+                            CloseCode::Aborted(code) => Err(RecvError::Aborted { code }),
+                        });
+                    }
+                }
+                Event::Closed(result) => self.on_closed(result),
+            }
+        }
+        any
+    }
+
+    fn deliver(&mut self, id: StreamId) {
+        let stream = self.streams.get(&id);
+        let mut released = 0;
+        while let Some(message) = self.session.recv(id) {
+            match stream {
+                Some(stream) => released += stream.deliver(message),
+                None => released += message.payload.len(),
+            }
+        }
+        if let Some(stream) = stream {
+            stream.readable.notify_one();
+        }
+        if released > 0 {
+            self.session.release(id, released);
+        }
+    }
+
+    fn on_closed(&mut self, result: Result<(), crate::session::SessionError>) {
+        for (_, stream) in self.streams.drain() {
+            stream.end(result.clone().map_err(RecvError::Session));
+            stream.close_sending();
+        }
+        self.shared.phase.send_replace(Phase::Closed(result));
+        self.shared.opened_notify.notify_waiters();
+        self.shared.opened_notify.notify_one();
+        self.state = State::Flushing;
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut any = false;
+        while self.session.output_len() > 0 {
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let filled = self.session.fill_slices(&mut slices);
+            match Pin::new(&mut self.io).poll_write_vectored(cx, &slices[..filled]) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(written)) if written > 0 => {
+                    self.session.handle_written(self.clock.now(), written);
+                    any = true;
+                    if self.session.output_len() == 0 {
+                        break;
+                    }
+                }
+                Poll::Ready(_) => {
+                    // The socket takes nothing more; its peer may still have said why.
+                    self.session
+                        .handle_written(self.clock.now(), self.session.output_len());
+                    if self.state != State::Open {
+                        self.input_ended = true;
+                    }
+                    if self.input_ended {
+                        self.session.handle_eof();
+                    }
+                    return true;
+                }
+            }
+        }
+        any
+    }
+
+    /// After the session's end: the last bytes out, and a moment for the peer to read them.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.state == State::Flushing {
+            if self.session.output_len() > 0 && !self.input_ended {
+                return Poll::Pending;
+            }
+            let _ = ready!(Pin::new(&mut self.io).poll_shutdown(cx));
+            self.state = State::Lingering {
+                until: self.clock.now() + LINGER,
+            };
+        }
+        let State::Lingering { until } = self.state else {
+            return Poll::Pending;
+        };
+        if self.input_ended || self.clock.now() >= until {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    /// Registers the timer for the session's next time; whether that has come already.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let at = match self.state {
+            State::Lingering { until } => Some(until),
+            _ => self.session.poll_timeout(),
+        };
+        let Some(at) = at else { return false };
+        if self.timer_at != Some(at) {
+            self.timer
+                .as_mut()
+                .reset(tokio::time::Instant::from_std(self.clock.instant(at)));
+            self.timer_at = Some(at);
+        }
+        let fired = self.timer.as_mut().poll(cx).is_ready();
+        if fired {
+            self.timer_at = None;
+        }
+        fired
+    }
+}
+
+impl<I: AsyncRead + AsyncWrite + Unpin> Future for Driver<I> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        for _ in 0..MAX_ROUNDS {
+            let moved = this.round(cx);
+            if this.state != State::Open && this.poll_end(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if !moved && !this.poll_timer(cx) {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<I> Drop for Driver<I> {
+    fn drop(&mut self) {
+        // Reached without a closed session only when the runtime drops its tasks.
+        self.shared.close_inbox();
+        let lost = Err(crate::session::SessionError::ConnectionLost);
+        for (_, stream) in self.streams.drain() {
+            stream.end(lost.clone().map_err(RecvError::Session));
+            stream.close_sending();
+        }
+        if !self.shared.is_closed() {
+            self.shared.phase.send_replace(Phase::Closed(lost));
+            self.shared.opened_notify.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Why operations over sockets fail.
+
+use core::time::Duration;
+use std::io;
+
+use super::Address;
+use crate::session::{ConfigError, OpenError, SendError, SessionError};
+
+/// Why a node does not start, connect or listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The system refuses the address.
+    #[error("{address}: {source}")]
+    Io {
+        /// The address.
+        address: Address,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A setting makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The handshake failed.
+    #[error("{address}: {source}")]
+    Handshake {
+        /// The address, as far as it is known.
+        address: String,
+        /// Why.
+        source: SessionError,
+    },
+    /// No random numbers from the system.
+    #[error("no random numbers from the system: {0}")]
+    Random(getrandom::Error),
+}
+
+/// Why a request got no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The request was not sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// No reply came in time; a later one is dropped.
+    #[error("no reply within {after:?}")]
+    TimedOut {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The session or stream ended first.
+    #[error("the stream ended before the reply came")]
+    Ended,
+}
+
+/// Why a stream could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenStreamError {
+    /// The session refuses.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The session has failed.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// Why a stream has no more messages, other than that its sender finished it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// The sender gave up; messages may be missing.
+    #[error("the sender aborted the stream with code {code}")]
+    Aborted {
+        /// The application's code.
+        code: u32,
+    },
+    /// The session has failed; messages may be missing.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}

@@ -1,0 +1,23 @@
+//! Sessions over sockets, on tokio.
+//!
+//! A [`Node`] is what all connections of a process share: settings, codec workers, and the guard
+//! that limits codec time by the processor load. It connects and listens; a [`Connection`] opens and
+//! accepts [`Stream`]s.
+
+mod address;
+mod clock;
+mod connection;
+mod driver;
+mod error;
+mod guard;
+mod listener;
+pub mod load;
+mod node;
+mod shared;
+mod socket;
+
+pub use self::address::{Address, ParseAddressError};
+pub use self::connection::{Connection, Received, Stream};
+pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError};
+pub use self::listener::Listener;
+pub use self::node::{Node, NodeConfig, NodeError};

@@ -1,0 +1,322 @@
+//! What handles and driver of a connection share. Every lock is held for a few moves only.
+
+use core::task::Waker;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, oneshot};
+
+use super::error::RecvError;
+use crate::control::PolicyConfig;
+use crate::session::{Message, OpenError, SessionError, SessionStats, StreamConfig, StreamStats};
+use crate::wire::{RecordKind, StreamId};
+
+/// What a handle asks of the driver.
+#[derive(Debug)]
+pub(super) enum Command {
+    Send {
+        stream: StreamId,
+        payload: Bytes,
+        kind: RecordKind,
+    },
+    Release {
+        stream: StreamId,
+        bytes: usize,
+    },
+    Open {
+        name: String,
+        config: StreamConfig,
+        reply: oneshot::Sender<Result<Arc<StreamShared>, OpenError>>,
+    },
+    /// The stream's handle is gone.
+    Drop {
+        stream: StreamId,
+    },
+    Finish {
+        stream: StreamId,
+    },
+    SetPolicy {
+        stream: StreamId,
+        policy: PolicyConfig,
+    },
+    StreamStats {
+        stream: StreamId,
+        reply: oneshot::Sender<Option<StreamStats>>,
+    },
+    SessionStats {
+        reply: oneshot::Sender<SessionStats>,
+    },
+    Close,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    commands: Vec<Command>,
+    driver: Option<Waker>,
+    /// The driver has ended; commands go nowhere.
+    is_closed: bool,
+}
+
+/// How the session stands, for those who wait for its beginning or end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Handshaking,
+    Established,
+    Closed(Result<(), SessionError>),
+}
+
+/// What all handles of a connection share with its driver.
+#[derive(Debug)]
+pub(super) struct Shared {
+    inbox: Mutex<Inbox>,
+    opened: Mutex<VecDeque<Arc<StreamShared>>>,
+    pub(super) opened_notify: Notify,
+    pub(super) phase: tokio::sync::watch::Sender<Phase>,
+    driver_ended: tokio::sync::watch::Sender<bool>,
+    pub(super) max_message: AtomicU64,
+    pub(super) send_queue: usize,
+    pub(super) window: u64,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(send_queue: usize, window: u64) -> Self {
+        Self {
+            inbox: Mutex::default(),
+            opened: Mutex::default(),
+            opened_notify: Notify::new(),
+            phase: tokio::sync::watch::Sender::new(Phase::Handshaking),
+            driver_ended: tokio::sync::watch::Sender::new(false),
+            max_message: AtomicU64::new(0),
+            send_queue,
+            window,
+        }
+    }
+
+    /// Hands a command to the driver; false if it has ended.
+    pub(super) fn push(&self, command: Command) -> bool {
+        let driver = {
+            let mut inbox = lock(&self.inbox);
+            if inbox.is_closed {
+                return false;
+            }
+            inbox.commands.push(command);
+            inbox.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        true
+    }
+
+    /// Swaps the waiting commands into `into`, which is empty; with none, `waker` is woken by the next.
+    pub(super) fn take_commands(&self, into: &mut Vec<Command>, waker: &Waker) {
+        let mut inbox = lock(&self.inbox);
+        if inbox.commands.is_empty() {
+            match &mut inbox.driver {
+                Some(driver) => driver.clone_from(waker),
+                driver => *driver = Some(waker.clone()),
+            }
+        } else {
+            core::mem::swap(&mut inbox.commands, into);
+        }
+    }
+
+    /// The driver ends; what was asked last goes nowhere.
+    pub(super) fn close_inbox(&self) {
+        let commands = {
+            let mut inbox = lock(&self.inbox);
+            inbox.is_closed = true;
+            core::mem::take(&mut inbox.commands)
+        };
+        drop(commands);
+        self.driver_ended.send_replace(true);
+    }
+
+    /// Waits until the driver has ended, with its socket.
+    pub(super) async fn driver_ended(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.driver_ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    pub(super) fn push_opened(&self, stream: Arc<StreamShared>) {
+        lock(&self.opened).push_back(stream);
+        self.opened_notify.notify_one();
+    }
+
+    pub(super) fn pop_opened(&self) -> Option<Arc<StreamShared>> {
+        lock(&self.opened).pop_front()
+    }
+
+    pub(super) fn failure(&self) -> Option<SessionError> {
+        match &*self.phase.borrow() {
+            Phase::Closed(Err(error)) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Closed(_))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inbound {
+    queue: VecDeque<Message>,
+    ended: Option<Result<(), RecvError>>,
+}
+
+/// What a stream's handle shares with the driver.
+#[derive(Debug)]
+pub(super) struct StreamShared {
+    pub(super) id: StreamId,
+    pub(super) name: String,
+    inbound: Mutex<Inbound>,
+    pub(super) readable: Notify,
+    /// Payload bytes taken by `send` that are not yet in a block.
+    queued: AtomicUsize,
+    waiting_for_room: AtomicUsize,
+    room: Notify,
+    pub(super) is_closed: AtomicBool,
+    requests: Mutex<HashMap<u64, oneshot::Sender<Bytes>>>,
+    pub(super) next_request: AtomicU64,
+    /// Payload bytes taken by the application and not yet released.
+    unreleased: AtomicUsize,
+}
+
+impl StreamShared {
+    pub(super) fn new(id: StreamId, name: String) -> Self {
+        Self {
+            id,
+            name,
+            inbound: Mutex::default(),
+            readable: Notify::new(),
+            queued: AtomicUsize::new(0),
+            waiting_for_room: AtomicUsize::new(0),
+            room: Notify::new(),
+            is_closed: AtomicBool::new(false),
+            requests: Mutex::default(),
+            next_request: AtomicU64::new(0),
+            unreleased: AtomicUsize::new(0),
+        }
+    }
+
+    /// Reserves room for `len` bytes in a queue of `limit`; an empty queue takes any length.
+    pub(super) fn try_reserve(&self, len: usize, limit: usize) -> bool {
+        let reserve =
+            |queued: usize| (queued == 0 || queued + len <= limit).then_some(queued + len);
+        self.queued
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, reserve)
+            .is_ok()
+    }
+
+    /// Waits until there is room and reserves it; false if the stream has closed.
+    pub(super) async fn reserve(&self, len: usize, limit: usize) -> bool {
+        loop {
+            if self.is_closed.load(Ordering::Acquire) {
+                return false;
+            }
+            if self.try_reserve(len, limit) {
+                return true;
+            }
+            let _waiting = Waiting::new(&self.waiting_for_room);
+            let room = self.room.notified();
+            tokio::pin!(room);
+            room.as_mut().enable();
+            // What was freed between the first look and the registration is seen here.
+            if self.is_closed.load(Ordering::Acquire) {
+                return false;
+            }
+            if self.try_reserve(len, limit) {
+                return true;
+            }
+            room.await;
+        }
+    }
+
+    /// `len` bytes have left the queue.
+    pub(super) fn on_drained(&self, len: usize) {
+        self.queued.fetch_sub(len, Ordering::AcqRel);
+        if self.waiting_for_room.load(Ordering::Acquire) > 0 {
+            self.room.notify_waiters();
+        }
+    }
+
+    /// Delivers messages; replies go to those who wait for them. Bytes that need no more releasing
+    /// by the application are returned.
+    pub(super) fn deliver(&self, message: Message) -> usize {
+        if let RecordKind::Reply { correlation } = message.kind {
+            let len = message.payload.len();
+            if let Some(waiter) = lock(&self.requests).remove(&correlation) {
+                let _ = waiter.send(message.payload);
+            }
+            return len;
+        }
+        lock(&self.inbound).queue.push_back(message);
+        0
+    }
+
+    pub(super) fn pop(&self) -> Option<Result<Message, Result<(), RecvError>>> {
+        let mut inbound = lock(&self.inbound);
+        match inbound.queue.pop_front() {
+            Some(message) => Some(Ok(message)),
+            None => inbound.ended.clone().map(Err),
+        }
+    }
+
+    /// Counts bytes that the application has taken; how many to release, once that is worth it.
+    pub(super) fn count_taken(&self, len: usize, window: u64) -> Option<usize> {
+        let unreleased = self.unreleased.fetch_add(len, Ordering::AcqRel) + len;
+        if (unreleased as u64) < window / 8 {
+            return None;
+        }
+        Some(self.unreleased.swap(0, Ordering::AcqRel)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&self, result: Result<(), RecvError>) {
+        lock(&self.inbound).ended.get_or_insert(result);
+        lock(&self.requests).clear();
+        // A permit for who is about to wait, and a call for those who already do.
+        self.readable.notify_one();
+        self.readable.notify_waiters();
+    }
+
+    /// Nothing more goes.
+    pub(super) fn close_sending(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.room.notify_waiters();
+    }
+
+    pub(super) fn add_request(&self, correlation: u64) -> oneshot::Receiver<Bytes> {
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.requests).insert(correlation, sender);
+        receiver
+    }
+
+    pub(super) fn remove_request(&self, correlation: u64) {
+        lock(&self.requests).remove(&correlation);
+    }
+}
+
+/// Counts one who waits, for as long as it lives.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,4 @@
+//! Experiments in virtual time: sessions, links and processors of the simulator.
+
+mod echo;
+mod thesis;
