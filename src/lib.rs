@@ -6,6 +6,8 @@ pub mod control;
 pub mod corpus;
 #[cfg(feature = "generate")]
 pub mod generate;
+#[cfg(feature = "relay")]
+pub mod relay;
 pub mod session;
 #[cfg(feature = "sim")]
 pub mod sim;

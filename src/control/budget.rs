@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::load::Processors;
-use crate::units::Time;
+use crate::units::{Time, saturating_nanos};
 
 /// Codec time granted for each second of real time, in nanoseconds: 1 000 000 000 is one processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,8 +21,8 @@ impl BudgetRate {
 
     /// The `share` of `processors`, clamped to 0..=1; what is not a number grants nothing.
     pub fn from_share(share: f64, processors: Processors) -> Self {
-        // `max` and `as` both turn NaN into zero.
-        Self((share.max(0.0).min(1.0) * processors.get() * 1e9) as u64)
+        // `clamp` keeps NaN, and `as` turns it into zero.
+        Self((share.clamp(0.0, 1.0) * processors.get() * 1e9) as u64)
     }
 
     /// Nanoseconds of codec time a second.
@@ -165,7 +165,7 @@ impl CodecBudget {
 
 impl Bucket {
     fn burst(&self) -> i128 {
-        i128::from(self.rate.0) * CodecBudget::BURST_WINDOW.as_nanos() as i128
+        i128::from(self.rate.0) * i128::from(saturating_nanos(CodecBudget::BURST_WINDOW))
     }
 
     fn fill(&mut self, now: Time) {
@@ -179,7 +179,7 @@ impl Bucket {
             }
             return;
         }
-        let elapsed = now.saturating_since(self.filled_at).as_nanos() as i128;
+        let elapsed = i128::from(saturating_nanos(now.saturating_since(self.filled_at)));
         self.filled_at = now;
         // Neither factor is above 2^64, hence no overflow.
         let earned = i128::from(self.rate.0).saturating_mul(elapsed);

@@ -21,6 +21,7 @@ pub struct CostEstimator {
     nanos: f64,
     bytes_squared: f64,
     bytes_nanos: f64,
+    nanos_squared: f64,
 }
 
 /// The line that a [`CostEstimator`] has found.
@@ -48,6 +49,7 @@ impl CostEstimator {
         self.nanos = self.nanos * KEEP + nanos;
         self.bytes_squared = self.bytes_squared * KEEP + bytes * bytes;
         self.bytes_nanos = self.bytes_nanos * KEEP + bytes * nanos;
+        self.nanos_squared = self.nanos_squared * KEEP + nanos * nanos;
     }
 
     /// Decayed number of samples: 0 without any, towards 33.
@@ -83,12 +85,24 @@ impl CostEstimator {
         }
     }
 
+    /// The share of the variation in time that the slope explains, 0 to 1; 0 without a slope.
+    pub fn explained(&self) -> f64 {
+        let mean_nanos = self.nanos / self.weight;
+        let variance = self.nanos_squared / self.weight - mean_nanos * mean_nanos;
+        let mean_bytes = self.bytes / self.weight;
+        let spread = self.bytes_squared / self.weight - mean_bytes * mean_bytes;
+        match self.slope() {
+            Some(slope) if variance > 0.0 => (slope * slope * spread / variance).clamp(0.0, 1.0),
+            _ => 0.0,
+        }
+    }
+
     /// The slope alone, ns per byte, or `None` while lengths differ too little to tell.
     pub fn slope(&self) -> Option<f64> {
         let mean_bytes = self.bytes / self.weight;
         let variance = self.bytes_squared / self.weight - mean_bytes * mean_bytes;
         let least = (MIN_SPREAD * mean_bytes).powi(2);
-        if self.weight < 2.0 || !(variance > least) {
+        if self.weight < 2.0 || variance.is_nan() || variance <= least {
             return None;
         }
         let covariance = self.bytes_nanos / self.weight - mean_bytes * (self.nanos / self.weight);
@@ -285,7 +299,7 @@ mod tests {
     fn equal_lengths_give_a_proportional_line() {
         let mut cost = CostEstimator::default();
         for _ in 0..5 {
-            cost.record(200, Duration::from_nanos(1000));
+            cost.record(200, Duration::from_micros(1));
         }
         assert_eq!(cost.slope(), None);
         assert!((cost.line().expect("samples").nanos(400.0) - 2000.0).abs() < 1e-6);

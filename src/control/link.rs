@@ -99,6 +99,8 @@ pub struct LinkEstimator {
 const BOUND_DECAY: f64 = 0.98;
 /// Lone blocks from which on their slope is trusted. Arbitrary.
 const MIN_LONE: f64 = 6.0;
+/// Share of their variation that it must explain, so that queueing is not taken for a rate. Arbitrary.
+const MIN_EXPLAINED: f64 = 0.5;
 
 impl LinkEstimator {
     /// Takes in that the socket took `bytes` within `time` (thesis definition 22).
@@ -145,11 +147,8 @@ impl LinkEstimator {
         if let Some(rate) = self.busy_rate {
             return BytesPerSec::new(rate);
         }
-        let slope = if self.lone.weight() >= MIN_LONE {
-            self.lone.slope()
-        } else {
-            None
-        };
+        let trusted = self.lone.weight() >= MIN_LONE && self.lone.explained() >= MIN_EXPLAINED;
+        let slope = if trusted { self.lone.slope() } else { None };
         match (slope.map(|slope| 1e9 / slope), self.lower_bound) {
             (Some(rate), Some(bound)) if rate > 0.0 => BytesPerSec::new(rate.max(bound)),
             (Some(rate), _) => BytesPerSec::new(rate),

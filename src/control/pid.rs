@@ -66,7 +66,7 @@ impl CpuGuardConfig {
 
     /// The time between two measurements, 1 ms to 60 s. Default 100 ms.
     ///
-    /// The guard needs about two periods to react. Shorter ones cost more reads (2 to 3 µs each) and
+    /// The guard needs about two periods to react. Shorter ones cost more reads (1 to 7 µs each) and
     /// make the load coarser: `/proc/stat` counts in ticks of 10 ms.
     #[must_use]
     pub fn period(mut self, period: Duration) -> Self {

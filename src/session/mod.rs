@@ -368,13 +368,12 @@ impl Session {
         while self.receiver.wants_input() && !matches!(self.state, State::Closed(_)) {
             match self.receiver.take_frame(now, input)? {
                 Taken::Nothing => break,
-                Taken::Ordered => {}
                 Taken::Control(Control::Probe(Probe { id })) => {
                     self.probe_replies.push_back((id, now));
                 }
                 Taken::Control(Control::ProbeReply(reply)) => self.on_probe_reply(now, &reply),
                 Taken::Control(Control::Ack(ack)) => self.on_ack(now, &ack)?,
-                Taken::Control(_) => {}
+                Taken::Ordered | Taken::Control(_) => {}
             }
             self.deliver()?;
         }

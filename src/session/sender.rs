@@ -429,7 +429,7 @@ impl Sender {
     pub(super) fn on_written(&mut self, now: Time, written: usize, path: &mut Path) {
         self.output.advance(written);
         let position = self.output.position() - self.output.len() as u64;
-        self.inflight.on_written(now, position, path.rtt.min());
+        self.inflight.on_written(now, position, path.rtt.smoothed());
         if self.output.len() == 0 {
             if let Some((since, from)) = self.offered.take() {
                 path.link

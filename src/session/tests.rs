@@ -407,7 +407,7 @@ fn a_message_longer_than_the_window_comes_in_parts() {
     let mut pair = Pair::new(&config(PolicyConfig::None).window(16 << 10));
     let id = pair.open();
     let long: Vec<u8> = (0..3_000_000_u32)
-        .map(|number| (number * 31 >> 3) as u8)
+        .map(|number| ((number * 31) >> 3) as u8)
         .collect();
     pair.send(id, &long);
     pair.send(id, b"after");

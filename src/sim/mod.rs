@@ -205,14 +205,11 @@ impl World {
             if let Some(happening) = self.happenings.pop_front() {
                 return Some(happening);
             }
-            let next = self.next_event();
-            match next.filter(|at| *at <= until) {
-                Some(at) => self.now = self.now.max(at),
-                None => {
-                    self.now = self.now.max(until);
-                    return None;
-                }
-            }
+            let Some(at) = self.next_event().filter(|at| *at <= until) else {
+                self.now = self.now.max(until);
+                return None;
+            };
+            self.now = self.now.max(at);
             if let Some((&key, _)) = self.timers.first_key_value() {
                 if key.0 <= self.now {
                     if let Some(token) = self.timers.remove(&key) {

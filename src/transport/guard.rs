@@ -95,7 +95,9 @@ pub(super) async fn run(
         let spent: Vec<u64> = grants.iter().map(|grant| grant.take_spent()).collect();
         let total = Duration::from_nanos(spent.iter().sum());
         let Some(guard) = &mut guard else {
-            grants.iter().for_each(|grant| grant.set(None, load));
+            for grant in &grants {
+                grant.set(None, load);
+            }
             node.set_state(None, load);
             continue;
         };

@@ -38,7 +38,6 @@ impl Default for Echo {
 /// How often each arm carried a message, in the messages since the entry before.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
-    pub(crate) until_message: usize,
     pub(crate) arms: Vec<(Arm, u64)>,
 }
 
@@ -172,10 +171,7 @@ impl Run {
             .iter()
             .map(|(arm, count)| (*arm, count - before(*arm)))
             .collect();
-        self.shares.push(Shares {
-            until_message: self.rtts.len(),
-            arms,
-        });
+        self.shares.push(Shares { arms });
         self.counted = now;
     }
 

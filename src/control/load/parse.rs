@@ -340,12 +340,12 @@ pub fn parse_cpus_allowed(status: &str) -> Result<CpuSet, LoadError> {
     /// Arbitrary; above any machine.
     const MAX_INDEX: u32 = 1 << 20;
 
-    let list = status
+    let allowed = status
         .lines()
         .find_map(|line| line.strip_prefix(FIELD)?.strip_prefix(':'))
         .ok_or(LoadError::MissingField { field: FIELD })?;
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
-    for part in list.trim_ascii().split(',') {
+    for part in allowed.trim_ascii().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (number(first, FIELD)?, number(last, FIELD)?);
         // The kernel writes them in ascending order; anything else would count processors twice.

@@ -184,7 +184,7 @@ impl LoadReader {
                 (source, quota)
             }
             CgroupDir::V1 { cpu, cpuacct } => {
-                let (level, quota) = tightest(cpu.ancestry(root), |dir| v1_quota(dir));
+                let (level, quota) = tightest(cpu.ancestry(root), v1_quota);
                 let dir = cpu.above(root, level);
                 let source = Source::CgroupV1 {
                     usage: OpenFile::open(cpuacct.above(root, level).join("cpuacct.usage"))?,

@@ -1,0 +1,234 @@
+//! The relay over real sockets. Rates are compared with each other in one run, never with the clock
+//! alone, except in the measurement at the end, which is run by hand.
+#![cfg(feature = "relay")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test fail as the test does"
+)]
+
+use std::time::Duration;
+
+use tautline::relay::{LinkConfig, Relay, RelayAddr};
+use tautline::units::BytesPerSec;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+
+fn mbit(rate: f64) -> LinkConfig {
+    LinkConfig::with_rate(BytesPerSec::new(rate * 125_000.0).unwrap())
+}
+
+/// A relay and both ends of a connection through it.
+async fn connected(config: LinkConfig) -> (Relay, TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap();
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let relay = Relay::start(any, target, config).unwrap();
+    let addr = relay.local_addr().tcp().unwrap();
+    let (client, server) = tokio::join!(TcpStream::connect(addr), listener.accept());
+    (relay, client.unwrap(), server.unwrap().0)
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(len as u64);
+    let mut bytes = vec![0; len];
+    random.fill(&mut bytes);
+    bytes
+}
+
+/// Sends both ways at once, then closes one half after the other.
+async fn exchange(
+    client: impl AsyncRead + AsyncWrite + Send + 'static,
+    server: impl AsyncRead + AsyncWrite + Send + 'static,
+) {
+    async fn send_and_receive(
+        stream: impl AsyncRead + AsyncWrite + Send + 'static,
+        bytes: Vec<u8>,
+    ) -> Vec<u8> {
+        let (mut read, mut write) = tokio::io::split(stream);
+        let sender = tokio::spawn(async move {
+            write.write_all(&bytes).await.unwrap();
+            write.shutdown().await.unwrap();
+        });
+        let mut received = Vec::new();
+        read.read_to_end(&mut received).await.unwrap();
+        sender.await.unwrap();
+        received
+    }
+
+    let (forth, back) = (noise(1_000_003), noise(300_007));
+    let (at_client, at_server) = tokio::join!(
+        send_and_receive(client, forth.clone()),
+        send_and_receive(server, back.clone()),
+    );
+    assert!(at_server == forth);
+    assert!(at_client == back);
+}
+
+#[tokio::test]
+async fn bytes_arrive_unchanged_both_ways() {
+    for config in [
+        LinkConfig::default(),
+        mbit(100.0),
+        LinkConfig {
+            delay: Duration::from_millis(5),
+            queue: Some(3000),
+            ..mbit(50.0)
+        },
+    ] {
+        let (relay, client, server) = connected(config).await;
+        exchange(client, server).await;
+        let stats = relay.stats();
+        assert_eq!((stats.forward, stats.backward), (1_000_003, 300_007));
+        assert_eq!((stats.connections, stats.failures), (1, 0));
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn unix_sockets_are_relayed_too() {
+    use tokio::net::{UnixListener, UnixStream};
+
+    let dir = tempfile::tempdir().unwrap();
+    let (target, listen) = (dir.path().join("target"), dir.path().join("listen"));
+    let listener = UnixListener::bind(&target).unwrap();
+    let relay = Relay::start(listen.clone(), target, mbit(100.0)).unwrap();
+    assert_eq!(relay.local_addr(), &RelayAddr::Unix(listen.clone()));
+    let (client, server) = tokio::join!(UnixStream::connect(&listen), listener.accept());
+    exchange(client.unwrap(), server.unwrap().0).await;
+}
+
+#[tokio::test]
+async fn a_half_closed_connection_still_answers() {
+    let (_relay, mut client, mut server) = connected(mbit(10.0)).await;
+    client.write_all(b"question").await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut question = Vec::new();
+    server.read_to_end(&mut question).await.unwrap();
+    assert_eq!(question, b"question");
+    server.write_all(b"answer").await.unwrap();
+    drop(server);
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(answer, b"answer");
+}
+
+#[tokio::test]
+async fn a_connection_that_fails_leaves_the_others_alone() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap();
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let relay = Relay::start(any, target, mbit(100.0)).unwrap();
+    let addr = relay.local_addr().tcp().unwrap();
+    let (client, server) = tokio::join!(TcpStream::connect(addr), listener.accept());
+    let (other, broken) = tokio::join!(TcpStream::connect(addr), listener.accept());
+    let mut other = other.unwrap();
+    other.write_all(&noise(100_000)).await.unwrap();
+    // Closed with bytes unread: a reset.
+    drop(broken.unwrap());
+    let _ = other.read_to_end(&mut Vec::new()).await;
+    exchange(client.unwrap(), server.unwrap().0).await;
+
+    drop(listener);
+    let mut refused = TcpStream::connect(addr).await.unwrap();
+    assert!(!matches!(refused.read(&mut [0; 8]).await, Ok(1..)));
+    assert!(relay.stats().failures >= 1);
+}
+
+#[tokio::test]
+async fn dropping_the_relay_closes_everything() {
+    let (relay, mut client, _server) = connected(LinkConfig::default()).await;
+    let addr = relay.local_addr().tcp().unwrap();
+    drop(relay);
+    assert!(!matches!(client.read(&mut [0; 8]).await, Ok(1..)));
+    assert!(TcpStream::connect(addr).await.is_err());
+}
+
+/// Bytes a second that arrive within `window`, while the client sends all it can.
+async fn rate_over(server: &mut TcpStream, window: Duration) -> f64 {
+    let mut buffer = vec![0; 256 * 1024];
+    let start = Instant::now();
+    let mut received = 0;
+    while start.elapsed() < window {
+        received += server.read(&mut buffer).await.unwrap();
+    }
+    received as f64 / start.elapsed().as_secs_f64()
+}
+
+fn flood(mut client: TcpStream) {
+    tokio::spawn(async move {
+        let bytes = vec![7; 64 * 1024];
+        while client.write_all(&bytes).await.is_ok() {}
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rate_is_followed_and_so_is_its_change() {
+    let window = Duration::from_millis(300);
+    let (relay, client, mut server) = connected(mbit(8.0)).await;
+    flood(client);
+    rate_over(&mut server, window / 3).await;
+    let slow = rate_over(&mut server, window).await;
+    relay.set_link(mbit(64.0));
+    rate_over(&mut server, window / 3).await;
+    let fast = rate_over(&mut server, window).await;
+    relay.set_link(mbit(8.0));
+    rate_over(&mut server, window / 3).await;
+    let slow_again = rate_over(&mut server, window).await;
+    // Eight, with room for a machine that is busy with other tests.
+    assert!((3.0..16.0).contains(&(fast / slow)), "{fast} / {slow}");
+    assert!(
+        (3.0..16.0).contains(&(fast / slow_again)),
+        "{fast} / {slow_again}"
+    );
+    relay.set_link(LinkConfig::default());
+    rate_over(&mut server, window / 3).await;
+    let unshaped = rate_over(&mut server, window).await;
+    assert!(unshaped > fast, "{unshaped} / {fast}");
+}
+
+#[tokio::test]
+async fn a_sender_feels_the_link_and_not_this_machines_memory() {
+    let (relay, client, server) = connected(LinkConfig {
+        queue: Some(8192),
+        ..mbit(0.1)
+    })
+    .await;
+    socket2::SockRef::from(&client)
+        .set_send_buffer_size(4096)
+        .unwrap();
+    let mut accepted = 0;
+    let bytes = [7; 4096];
+    while let Ok(Ok(written)) = tokio::time::timeout(Duration::from_millis(100), async {
+        client.writable().await?;
+        client.try_write(&bytes)
+    })
+    .await
+    {
+        accepted += written;
+        assert!(accepted < 128 * 1024, "the sender is never held back");
+    }
+    println!("accepted {accepted} bytes ahead of a queue of 8192");
+    drop((relay, server));
+}
+
+/// `cargo test --release --all-features --test relay -- --ignored --nocapture`
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures rates by the clock, which needs an idle machine"]
+async fn measured_rates() {
+    for rate in [1.0, 10.0, 100.0, 1000.0] {
+        let (relay, client, mut server) = connected(mbit(rate)).await;
+        flood(client);
+        rate_over(&mut server, Duration::from_millis(500)).await;
+        let measured = rate_over(&mut server, Duration::from_secs(3)).await / 125_000.0;
+        println!(
+            "{rate} Mbit/s: {measured:.3}, {:+.2} %",
+            (measured / rate - 1.0) * 100.0
+        );
+        drop(relay);
+    }
+    let (_relay, client, mut server) = connected(LinkConfig::default()).await;
+    flood(client);
+    let measured = rate_over(&mut server, Duration::from_secs(2)).await / 125_000.0;
+    println!("unshaped: {measured:.0} Mbit/s");
+}
