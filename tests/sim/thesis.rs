@@ -9,12 +9,12 @@ use tautline::sim::End;
 
 use crate::echo::{Echo, Run, STRIDE};
 
-/// Control traffic, the thesis's D_p.
+/// Control traffic, the thesis's `D_p`.
 fn production(messages: usize) -> impl Iterator<Item = Bytes> {
     Generator::new(Content::Telecom, 1).take(messages)
 }
 
-/// Messages as long as the control traffic's, of one byte repeated: the thesis's D_0 and D_1.
+/// Messages as long as the control traffic's, of one byte repeated: the thesis's `D_0` and `D_1`.
 fn constant(byte: u8, messages: usize) -> impl Iterator<Item = Bytes> {
     production(messages).map(move |message| Bytes::from(vec![byte; message.len()]))
 }

@@ -1,0 +1,42 @@
+//! Raw bytes into a session, before and after its handshake.
+
+#![no_main]
+
+use bytes::BytesMut;
+use core::time::Duration;
+use libfuzzer_sys::fuzz_target;
+use tautline::session::{CodecWorker, Role, Session, SessionConfig};
+use tautline::units::Time;
+
+/// The first bytes that a session has to say: its hello.
+fn hello() -> Vec<u8> {
+    let Ok(session) = Session::new(Role::Connector, SessionConfig::default(), Time::ZERO) else { return Vec::new() };
+    let mut slices = [std::io::IoSlice::new(&[]); 4];
+    let filled = session.fill_slices(&mut slices);
+    slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect()
+}
+
+fuzz_target!(|input: (bool, &[u8])| {
+    let (after_handshake, bytes) = input;
+    let Ok(mut session) = Session::new(Role::Acceptor, SessionConfig::default(), Time::ZERO) else { return };
+    let mut worker = CodecWorker::new(20);
+    let mut input = BytesMut::new();
+    if after_handshake {
+        input.extend_from_slice(&hello());
+    }
+    input.extend_from_slice(bytes);
+    loop {
+        let before = input.len();
+        let _ = session.handle_input(Time::ZERO, &mut input);
+        let mut worked = input.len() != before;
+        while let Some(job) = session.poll_decode() {
+            let block = worker.decode(job);
+            let _ = session.handle_decoded(Time::ZERO, block, Duration::ZERO);
+            worked = true;
+        }
+        let _ = session.poll_encode(Time::ZERO);
+        if !worked {
+            return;
+        }
+    }
+});
