@@ -60,11 +60,17 @@ impl DecodeJob {
         self.wire.len()
     }
 
-    /// Bytes that they become, as the peer says, or at most.
-    pub fn plain_len(&self) -> usize {
-        self.plain_len.unwrap_or(self.max_plain)
+    /// Bytes that they are likely to become: as the peer says, else a guess. To judge what the job
+    /// will cost, not to reserve by.
+    pub fn likely_plain_len(&self) -> usize {
+        self.plain_len
+            .unwrap_or_else(|| self.max_plain.min(self.wire.len() * LIKELY_RATIO))
     }
 }
+
+/// Ratio to expect of a block that does not say what it becomes. Arbitrary, above most of those
+/// measured for messages (docs/benchmarks.md).
+const LIKELY_RATIO: usize = 8;
 
 /// A [`DecodeJob`] that was run.
 #[derive(Debug)]

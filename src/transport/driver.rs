@@ -226,7 +226,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         while let Some(job) = self.session.poll_decode() {
             let mut worker = self.node.take_worker();
             let clock = self.clock;
-            if prior_decode_nanos(job.codec(), job.plain_len()) <= MAX_INLINE_NANOS {
+            if prior_decode_nanos(job.codec(), job.likely_plain_len()) <= MAX_INLINE_NANOS {
                 let started = clock.now();
                 let block = worker.decode(job);
                 self.node.put_worker(worker);
