@@ -1,4 +1,4 @@
-//! The handshake: each side sends one hello and waits for the other's.
+//! The handshake: each side sends one hello, without waiting for the other's.
 //!
 //! ```text
 //! magic:4  version max:1  version min:1  body length:2 LE  body  crc:4 LE
@@ -34,7 +34,7 @@ const TAG_LIMITS: u8 = 4;
 pub struct Hello {
     /// Lowest and highest version spoken.
     pub versions: (u8, u8),
-    /// Chosen at random by the side that connects; the other side repeats it.
+    /// Chosen at random by the side that sends it, anew for each session.
     pub session: [u8; 16],
     /// What this side can decode, besides identity.
     pub codecs: Vec<PeerCodec>,
@@ -202,8 +202,16 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
     let mut features = None;
     let mut limits = None;
     let mut fields = Fields::new("handshake", body);
+    let mut seen = [false; FIRST_IGNORABLE as usize];
     while !fields.is_empty() {
         let tag = fields.byte()?;
+        if let Some(seen) = seen.get_mut(usize::from(tag)) {
+            if core::mem::replace(seen, true) {
+                return Err(WireError::Unexpected {
+                    what: "a handshake field that comes twice",
+                });
+            }
+        }
         let len = fields.varint_to("handshake field length", body.len() as u64)? as usize;
         let value = fields.bytes(len)?;
         let mut inner = Fields::new("handshake field", value);
@@ -344,6 +352,11 @@ mod tests {
             reseal(&[100, 2, 1, 1]),
             Err(WireError::Unknown { .. })
         ));
+        assert!(matches!(
+            reseal(&[3, 2, 0, 0]),
+            Err(WireError::Unexpected { .. })
+        ));
+        assert!(matches!(reseal(&[200, 0, 200, 0]), Ok(Some(_))));
         assert!(matches!(
             reseal(&[200, 9, 1]),
             Err(WireError::Truncated { .. } | WireError::FieldTooLarge { .. })
