@@ -52,6 +52,10 @@ const HEADER_SLACK: usize = 64;
 /// An acknowledgement travels with other output rather than alone if the last one is so long ago.
 const ACK_SPACING: Duration = Duration::from_millis(2);
 
+/// Bytes waiting to be written above which a probe's reply waits too: a peer that probes and does
+/// not read must not make the output grow. Arbitrary, above what a block or two leave there.
+const MAX_BEFORE_REPLY: usize = 1 << 20;
+
 /// ```text
 /// Handshaking --peer's hello--> Established --close() or peer's go-away--> Draining --both gone--> Closed
 ///      any --error--> Closed
@@ -86,7 +90,8 @@ pub struct Session {
     receiver: Receiver,
     path: Path,
     events: VecDeque<Event>,
-    probe_replies: VecDeque<(u64, Time)>,
+    /// The latest probe that is not answered yet, and when it came.
+    probe_reply: Option<(u64, Time)>,
     last_probe: Option<Time>,
     /// Whether anything was sent since the last probe.
     sent_since_probe: bool,
@@ -126,7 +131,7 @@ impl Session {
             receiver: Receiver::new(config.max_block, config.max_message),
             path: Path::default(),
             events: VecDeque::new(),
-            probe_replies: VecDeque::new(),
+            probe_reply: None,
             last_probe: None,
             sent_since_probe: false,
             last_ack: None,
@@ -178,6 +183,7 @@ impl Session {
 
     fn add_stream(&mut self, id: StreamId, name: String, policy: PolicyConfig, send_limit: u64) {
         let stream = Stream {
+            is_open: true,
             name,
             send: SendStream::new(send_limit),
             recv: RecvStream::new(self.config.window),
@@ -369,7 +375,7 @@ impl Session {
             match self.receiver.take_frame(now, input)? {
                 Taken::Nothing => break,
                 Taken::Control(Control::Probe(Probe { id })) => {
-                    self.probe_replies.push_back((id, now));
+                    self.probe_reply = Some((id, now));
                 }
                 Taken::Control(Control::ProbeReply(reply)) => self.on_probe_reply(now, &reply),
                 Taken::Control(Control::Ack(ack)) => self.on_ack(now, &ack)?,
@@ -408,8 +414,9 @@ impl Session {
                 && hello.codecs.iter().any(|peer| peer.codec == codec)
         });
         let peer_block = usize::try_from(hello.max_block).unwrap_or(usize::MAX) - HEADER_SLACK;
+        let block_len = self.config.block_len.min(peer_block);
         self.sender
-            .begin(arms, with_check, self.config.block_len.min(peer_block));
+            .begin(arms, with_check, block_len.min(longest_for(hello)));
         self.receiver.begin(with_check);
         self.peer = Peer {
             max_message: hello.max_message,
@@ -441,6 +448,11 @@ impl Session {
 
     fn on_open(&mut self, open: Open) -> Result<(), WireError> {
         let id = open.stream;
+        if self.peer_gone {
+            return Err(WireError::Unexpected {
+                what: "a stream opened after go-away",
+            });
+        }
         if id.is_connectors() == (self.role == Role::Connector) {
             return Err(WireError::Unexpected {
                 what: "a stream opened with a number of the other side",
@@ -712,7 +724,8 @@ impl Session {
 
     /// Probes and their replies first, then acknowledgements; all of them ahead of data.
     fn put_due_control(&mut self, now: Time) {
-        while let Some((id, received)) = self.probe_replies.pop_front() {
+        let reads = self.sender.output.len() <= MAX_BEFORE_REPLY;
+        if let Some((id, received)) = self.probe_reply.take_if(|_| reads) {
             let reply = ProbeReply {
                 id,
                 received_nanos: received.as_nanos(),
@@ -836,6 +849,22 @@ impl Session {
             error
         })
     }
+}
+
+/// The longest plain block that every codec can make of histories that the peer holds. Half of the
+/// smallest one: zstd's window is the length rounded up to a power of two, and bzip2's block counts
+/// what its run-length stage adds.
+fn longest_for(hello: &Hello) -> usize {
+    hello
+        .codecs
+        .iter()
+        .filter(|peer| crate::codecs::info(peer.codec).is_some())
+        .map(|peer| {
+            let window_log = peer.window_log;
+            crate::codecs::DecodeLimits { window_log }.window_bytes() / 2
+        })
+        .min()
+        .unwrap_or(usize::MAX)
 }
 
 fn features(config: &SessionConfig) -> Features {

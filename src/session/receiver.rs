@@ -169,6 +169,12 @@ impl Receiver {
                 what: "a slot with history or dictionary, which was not agreed on",
             });
         }
+        if define.group != GroupId::default() {
+            return Err(WireError::Unknown {
+                what: "group",
+                given: u64::from(define.group.0),
+            });
+        }
         if !(self.accepts)(define.codec) {
             return Err(WireError::Unknown {
                 what: "codec",
@@ -330,6 +336,11 @@ impl Receiver {
         if self.with_check {
             group.check.verify(crc, header.check, header.check_bits())?;
         }
+        if plain.is_empty() {
+            return Err(WireError::Unexpected {
+                what: "a block without a record",
+            });
+        }
         let max_message = self.max_message;
         loop {
             let continues = |id: StreamId| {
@@ -484,9 +495,8 @@ fn continue_partial(
     };
     let len = partial.bytes.len() as u64 + payload.len() as u64;
     if len > partial.message_len || (!more && len < partial.message_len) {
-        return Err(WireError::WrongPlainLen {
-            declared: partial.message_len as usize,
-            actual: len as usize,
+        return Err(WireError::Unexpected {
+            what: "fragments longer or shorter than their message",
         });
     }
     partial.bytes.extend_from_slice(payload);

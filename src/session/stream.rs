@@ -21,6 +21,8 @@ pub struct Message {
 
 #[derive(Debug)]
 pub(super) struct Stream {
+    /// Whether it counts as open: until both directions are closed.
+    pub(super) is_open: bool,
     pub(super) name: String,
     pub(super) send: SendStream,
     pub(super) recv: RecvStream,
@@ -181,16 +183,21 @@ impl Streams {
         self.map.get(&id)
     }
 
-    /// Forgets a stream once both directions are over and everything was taken.
+    /// Forgets a stream once both directions are over and everything was taken. It stops counting
+    /// as open before that, with its second close: the peer cannot know what was taken.
     pub(super) fn remove_if_over(&mut self, id: StreamId) -> bool {
-        let over = self.map.get(&id).is_some_and(|stream| {
-            stream.send.state == SendState::Finished
-                && stream.recv.ended.is_some()
-                && stream.recv.queue.is_empty()
-        });
+        let Some(stream) = self.map.get_mut(&id) else {
+            return false;
+        };
+        if stream.send.state != SendState::Finished || stream.recv.ended.is_none() {
+            return false;
+        }
+        let over = stream.recv.queue.is_empty();
+        if core::mem::replace(&mut stream.is_open, false) {
+            *self.count_mut(id) -= 1;
+        }
         if over {
             self.map.remove(&id);
-            *self.count_mut(id) -= 1;
         }
         over
     }

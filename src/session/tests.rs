@@ -492,6 +492,134 @@ fn finished_streams_make_room_for_new_ones() {
 }
 
 #[test]
+fn streams_that_are_closed_but_not_read_make_room_as_well() {
+    let mut pair = Pair::new(&SessionConfig::default().max_streams(1));
+    let first = pair.a.session.open("first", StreamConfig::default());
+    let first = first.expect("an open session");
+    pair.send(first, b"unread");
+    pair.a.session.finish(first);
+    // As the other end does whose application is late.
+    let wire = pair.a.run(pair.now);
+    let mut input = BytesMut::from(wire.as_slice());
+    let result = pair.b.session.handle_input(pair.now, &mut input);
+    assert_eq!(result, Ok(()));
+    pair.b.session.finish(first);
+    let back = pair.b.take_output(pair.now);
+    pair.a.input.extend_from_slice(&back);
+    pair.a.run(pair.now);
+    let second = pair.a.session.open("second", StreamConfig::default());
+    assert!(second.is_ok(), "the first is over for its opener");
+    pair.settle();
+    assert_eq!(pair.b.session.closed(), None);
+    assert_eq!(pair.b.payloads(first), [b"unread"]);
+}
+
+#[test]
+fn blocks_keep_to_the_histories_that_the_peer_holds() {
+    let mut peer = super::hello(&SessionConfig::default());
+    for codec in &mut peer.codecs {
+        codec.window_log = 17;
+    }
+    let text = b"some text that repeats ".repeat(20_000);
+    for info in crate::codecs::supported() {
+        let arm = Arm {
+            codec: info.id,
+            level: info.default_level,
+        };
+        let config = config(PolicyConfig::Fixed(arm)).block_len(250 << 10);
+        let mut end = End::new(Role::Connector, config);
+        end.session.set_budget(Time::ZERO, None);
+        let mut bytes = Vec::new();
+        peer.put(&mut bytes);
+        end.input.extend_from_slice(&bytes);
+        end.run(Time::ZERO);
+        let id = end.session.open("s", StreamConfig::default());
+        let id = id.expect("an open session");
+        let sent = end
+            .session
+            .send(id, text.clone().into(), RecordKind::Message);
+        assert_eq!(sent, Ok(()));
+        let mut narrow = CodecWorker::new(17);
+        let mut blocks = 0;
+        let mut output = BytesMut::from(end.run(Time::ZERO).as_slice());
+        let mut receiver = Receiver::new(256 << 10, 16 << 20);
+        receiver.begin(true);
+        while !output.is_empty() {
+            let taken = receiver.take_frame(Time::ZERO, &mut output);
+            assert!(matches!(taken, Ok(Taken::Ordered | Taken::Control(_))));
+            while let Some(job) = receiver.take_job() {
+                assert!(narrow.decode(job).plain_len().is_some(), "{arm}");
+                blocks += 1;
+            }
+        }
+        assert!(arm == Arm::IDENTITY || blocks > 1, "{arm}");
+    }
+}
+
+#[test]
+fn a_peer_that_probes_and_does_not_read_costs_no_memory() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let mut probes = Vec::new();
+    for id in 0..1000 {
+        Control::Probe(Probe { id }).put(&mut probes);
+    }
+    let mut most = 0;
+    for _ in 0..100 {
+        let mut input = BytesMut::from(probes.as_slice());
+        let result = pair.b.session.handle_input(pair.now, &mut input);
+        assert_eq!(result, Ok(()));
+        assert!(pair.b.session.poll_encode(pair.now).is_none());
+        most = most.max(pair.b.session.output_len());
+    }
+    assert!(
+        most < 100 * 100,
+        "{most} bytes wait for a peer that does not read"
+    );
+}
+
+#[test]
+fn what_version_one_does_not_have_is_refused() {
+    let refusal = |control: Control| {
+        let mut pair = Pair::new(&config(PolicyConfig::None));
+        let mut bytes = Vec::new();
+        control.put(&mut bytes);
+        pair.b.input.extend_from_slice(&bytes);
+        pair.b.run(pair.now);
+        match pair.b.session.closed() {
+            Some(Err(SessionError::Peer(error))) => error.code(),
+            other => panic!("{control:?} led to {other:?}"),
+        }
+    };
+    let define = crate::wire::Define {
+        slot: crate::wire::Slot::new(9).expect("in range"),
+        codec: CodecId::IDENTITY,
+        group: GroupId(0),
+        carries_context: false,
+        dictionary: 0,
+    };
+    for define in [
+        crate::wire::Define {
+            group: GroupId(1),
+            ..define
+        },
+        crate::wire::Define {
+            carries_context: true,
+            ..define
+        },
+        crate::wire::Define {
+            dictionary: 1,
+            ..define
+        },
+        crate::wire::Define {
+            codec: CodecId::from_wire(200),
+            ..define
+        },
+    ] {
+        assert_eq!(refusal(Control::Define(define)), GoAwayCode::Protocol);
+    }
+}
+
+#[test]
 fn streams_share_the_link_fairly() {
     let mut pair = Pair::new(&config(PolicyConfig::None));
     let (bulk, small) = (pair.open(), pair.open());
