@@ -15,9 +15,6 @@ use crate::session::{
 };
 use crate::wire::{RecordKind, StreamId};
 
-/// How long [`Connection::close`] lets the peer take.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A connection to a peer. Clones are handles of the same one; when the last handle and the last
 /// [`Stream`] are gone, it closes.
 #[derive(Clone, Debug)]
@@ -138,13 +135,10 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The session had failed, or the peer did not close within ten seconds.
+    /// The session has failed, or nothing moved for ten seconds.
     pub async fn close(&self) -> Result<(), SessionError> {
         self.handle.shared.push(Command::Close);
-        match tokio::time::timeout(CLOSE_TIMEOUT, self.closed()).await {
-            Ok(result) => result,
-            Err(_) => Err(SessionError::ConnectionLost),
-        }
+        self.closed().await
     }
 
     /// Waits for the session's end, whoever ends it, and for the last bytes to leave.

@@ -36,6 +36,9 @@ const MAX_SLICES: usize = 16;
 /// socket that is closed with unread input is reset.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// How long a connection that is closing may stand still before it is given up.
+const STALL: Duration = Duration::from_secs(10);
+
 /// A codec job done elsewhere.
 enum Done {
     Encoded(EncodedBlock, Duration),
@@ -43,7 +46,7 @@ enum Done {
 }
 
 /// ```text
-/// Open --session closed--> Flushing --all written or failed--> Lingering --eof or time--> over
+/// Open --session closed--> Flushing --all written or stalled--> Lingering --eof or time--> over
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -67,6 +70,8 @@ pub(super) struct Driver<I> {
     work: JoinSet<Done>,
     timer: Pin<Box<Sleep>>,
     timer_at: Option<Time>,
+    /// When anything last moved, once the application has asked for the end.
+    closing: Option<Time>,
     state: State,
 }
 
@@ -94,6 +99,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             work: JoinSet::new(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
+            closing: None,
             state: State::Open,
         }
     }
@@ -108,7 +114,24 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         self.start_encoding();
         moved |= self.take_events();
         moved |= self.poll_write(cx);
+        self.watch_closing(moved);
         moved
+    }
+
+    /// Gives a connection up that is closing and stands still.
+    fn watch_closing(&mut self, moved: bool) {
+        let Some(last) = &mut self.closing else {
+            return;
+        };
+        let now = self.clock.now();
+        if moved {
+            *last = now;
+        } else if now.saturating_since(*last) >= STALL {
+            self.input_ended = true;
+            self.session.handle_eof();
+            self.session.handle_written(now, self.session.output_len());
+            self.take_events();
+        }
     }
 
     fn take_commands(&mut self, cx: &Context<'_>) -> bool {
@@ -164,7 +187,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             Command::SessionStats { reply } => {
                 let _ = reply.send(self.session.stats());
             }
-            Command::Close => self.session.close(),
+            Command::Close => {
+                self.closing.get_or_insert(self.clock.now());
+                self.session.close();
+            }
         }
     }
 
@@ -346,6 +372,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         self.shared.phase.send_replace(Phase::Closed(result));
         self.shared.opened_notify.notify_waiters();
         self.shared.opened_notify.notify_one();
+        self.closing.get_or_insert(self.clock.now());
         self.state = State::Flushing;
     }
 
@@ -383,7 +410,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
     /// After the session's end: the last bytes out, and a moment for the peer to read them.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.state == State::Flushing {
-            if self.session.output_len() > 0 && !self.input_ended {
+            if self.session.output_len() > 0 {
                 return Poll::Pending;
             }
             let _ = ready!(Pin::new(&mut self.io).poll_shutdown(cx));
@@ -404,7 +431,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let at = match self.state {
             State::Lingering { until } => Some(until),
-            _ => self.session.poll_timeout(),
+            _ => {
+                let stall = self.closing.map(|last| last + STALL);
+                [self.session.poll_timeout(), stall]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }
         };
         let Some(at) = at else { return false };
         if self.timer_at != Some(at) {
