@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .open("greetings", StreamConfig::default())
         .await?;
 
-    for number in 0..2000 {
+    for number in 0..20_000 {
         let message =
             Bytes::from(format!("{{\"greeting\": \"hello\", \"number\": {number}}}").repeat(20));
         let echo = stream

@@ -1,3 +1,61 @@
-//! The `tautline` program.
+//! The `tautline` program: a demonstration, an echo, a sender, and message containers.
 
-fn main() {}
+mod corpus;
+mod demo;
+mod echo;
+mod failure;
+mod send;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// Message transport that chooses per message whether and how to compress.
+#[derive(Debug, Parser)]
+#[command(name = "tautline", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Both nodes in one process over a link that changes: watch what is chosen.
+    Demo(demo::DemoArguments),
+    /// Sends every message back to where it came from.
+    Echo(echo::EchoArguments),
+    /// Sends the messages of files to an echo and compares what comes back.
+    Send(send::SendArguments),
+    /// Message containers: what is in them, and conversion.
+    Corpus(corpus::CorpusArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    if let Command::Corpus(arguments) = command {
+        return corpus::run(arguments);
+    }
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::of("the runtime does not start", &error))?;
+    let result = runtime.block_on(async {
+        match command {
+            Command::Demo(arguments) => demo::run(arguments).await,
+            Command::Echo(arguments) => echo::run(arguments).await,
+            Command::Send(arguments) => send::run(arguments).await,
+            Command::Corpus(_) => Ok(()),
+        }
+    });
+    // Codec work that is still going on is of no use to anybody.
+    runtime.shutdown_background();
+    result
+}

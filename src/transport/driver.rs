@@ -429,15 +429,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
 
     /// Registers the timer for the session's next time; whether that has come already.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let at = match self.state {
-            State::Lingering { until } => Some(until),
-            _ => {
-                let stall = self.closing.map(|last| last + STALL);
-                [self.session.poll_timeout(), stall]
-                    .into_iter()
-                    .flatten()
-                    .min()
-            }
+        let at = if let State::Lingering { until } = self.state {
+            Some(until)
+        } else {
+            let stall = self.closing.map(|last| last + STALL);
+            [self.session.poll_timeout(), stall]
+                .into_iter()
+                .flatten()
+                .min()
         };
         let Some(at) = at else { return false };
         if self.timer_at != Some(at) {

@@ -148,6 +148,18 @@ pub enum Reason {
     Budget,
 }
 
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Only => "the policy knows no other",
+            Self::Turn => "it was its turn",
+            Self::Best => "the best of the rounds before",
+            Self::Explored => "tried so that its estimate stays true",
+            Self::Budget => "the codec budget was spent",
+        })
+    }
+}
+
 /// A policy at work on one stream.
 #[derive(Clone, Debug)]
 pub struct Policy {

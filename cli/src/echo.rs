@@ -1,0 +1,105 @@
+//! `tautline echo`: sends every message back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
+
+use crate::failure::{Failure, say};
+use crate::text;
+
+/// A listener that cannot accept (too many open files, say) tries again after so long.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub(crate) struct EchoArguments {
+    /// HOST:PORT (port 0 for any) or unix:PATH.
+    #[arg(long, default_value = "127.0.0.1:7000")]
+    listen: Address,
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    connections: AtomicU64,
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
+    let node = Node::new(NodeConfig::default())?;
+    let listener = node.listen(&arguments.listen).await?;
+    say!("listening on {}", listener.local_address()?)?;
+    let totals = Arc::new(Totals::default());
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::pin!(interrupted);
+    loop {
+        tokio::select! {
+            _ = &mut interrupted => break,
+            accepted = listener.accept() => match accepted {
+                Ok(connection) => {
+                    totals.connections.fetch_add(1, Ordering::Relaxed);
+                    tokio::spawn(serve(connection, Arc::clone(&totals)));
+                }
+                Err(error) => {
+                    eprintln!("tautline: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    say!(
+        "{} connections, {} messages, {}",
+        totals.connections.load(Ordering::Relaxed),
+        totals.messages.load(Ordering::Relaxed),
+        text::bytes(totals.bytes.load(Ordering::Relaxed))
+    )
+}
+
+async fn serve(connection: Connection, totals: Arc<Totals>) {
+    let mut streams = tokio::task::JoinSet::new();
+    let result = loop {
+        match connection.accept().await {
+            Ok(Some(stream)) => streams.spawn(echo(stream, Arc::clone(&totals))),
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
+    };
+    let (mut messages, mut bytes) = (0, 0);
+    while let Some(counted) = streams.join_next().await {
+        let (stream_messages, stream_bytes) = counted.unwrap_or_default();
+        messages += stream_messages;
+        bytes += stream_bytes;
+    }
+    let peer = connection.peer();
+    // Who no longer reads this line still gets echoes.
+    let _ = match result {
+        Ok(()) => say!("{peer}: {messages} messages, {} echoed", text::bytes(bytes)),
+        Err(error) => say!(
+            "{peer}: {messages} messages, {} echoed, then: {error}",
+            text::bytes(bytes)
+        ),
+    };
+}
+
+/// Echoes one stream; how many messages and bytes.
+async fn echo(stream: Stream, totals: Arc<Totals>) -> (u64, u64) {
+    let (mut messages, mut bytes) = (0, 0);
+    // A failed session is reported once, by its connection.
+    while let Ok(Some(message)) = stream.recv().await {
+        let len = message.payload.len() as u64;
+        if stream
+            .reply(&message, message.payload.clone())
+            .await
+            .is_err()
+        {
+            break;
+        }
+        messages += 1;
+        bytes += len;
+        totals.messages.fetch_add(1, Ordering::Relaxed);
+        totals.bytes.fetch_add(len, Ordering::Relaxed);
+    }
+    (messages, bytes)
+}

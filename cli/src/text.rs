@@ -1,0 +1,78 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+use tautline::session::ArmStats;
+
+/// `12.3 kB`, `4.56 MB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let value = bytes as f64;
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} MB", value / 1e6),
+        _ => format!("{:.2} GB", value / 1e9),
+    }
+}
+
+/// `87 µs`, `1.4 ms`, `2.10 s`.
+pub(crate) fn time(time: Duration) -> String {
+    let micros = time.as_secs_f64() * 1e6;
+    if micros < 1e3 {
+        format!("{micros:.0} µs")
+    } else if micros < 1e6 {
+        format!("{:.1} ms", micros / 1e3)
+    } else {
+        format!("{:.2} s", micros / 1e6)
+    }
+}
+
+/// `4.5x`, or a dash where nothing was sent.
+pub(crate) fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}x"))
+}
+
+/// The share of the messages that each arm carried, largest first: `lz4 92%, zstd:3 5%`. Shares
+/// under 1 % are left out, at most `most` are named.
+pub(crate) fn shares(arms: &[ArmStats], most: usize) -> String {
+    let all: u64 = arms.iter().map(|arm| arm.messages).sum();
+    if all == 0 {
+        return "-".to_owned();
+    }
+    let mut sorted: Vec<_> = arms.iter().collect();
+    sorted.sort_by_key(|arm| std::cmp::Reverse(arm.messages));
+    let parts: Vec<_> = sorted
+        .iter()
+        .map(|arm| (arm.arm, 100.0 * arm.messages as f64 / all as f64))
+        .filter(|(_, share)| *share >= 1.0)
+        .take(most)
+        .map(|(arm, share)| format!("{arm} {share:.0}%"))
+        .collect();
+    parts.join(", ")
+}
+
+/// What was added from `before` to `after`.
+pub(crate) fn since(after: &[ArmStats], before: &[ArmStats]) -> Vec<ArmStats> {
+    after
+        .iter()
+        .map(|now| match before.iter().find(|then| then.arm == now.arm) {
+            None => *now,
+            Some(then) => ArmStats {
+                arm: now.arm,
+                blocks: now.blocks - then.blocks,
+                messages: now.messages - then.messages,
+                plain_bytes: now.plain_bytes - then.plain_bytes,
+                wire_bytes: now.wire_bytes - then.wire_bytes,
+                encode_nanos: now.encode_nanos - then.encode_nanos,
+            },
+        })
+        .filter(|arm| arm.blocks > 0)
+        .collect()
+}
+
+/// Plain over wire bytes of all arms together.
+pub(crate) fn ratio_of(arms: &[ArmStats]) -> Option<f64> {
+    let plain: u64 = arms.iter().map(|arm| arm.plain_bytes).sum();
+    let wire: u64 = arms.iter().map(|arm| arm.wire_bytes).sum();
+    (wire > 0).then(|| plain as f64 / wire as f64)
+}
