@@ -90,7 +90,7 @@ impl PhaseReport {
                 text::ratio(text::ratio_of(&row.arms)),
                 text::time(row.times.mean()),
                 text::time(row.times.p99()),
-                text::shares(&row.arms, 4)
+                text::shares(&row.arms, 2)
             )?;
         }
         Ok(())

@@ -1,0 +1,268 @@
+//! The program as a user runs it. Every child is ended by the guard that holds it, and every wait is
+//! bounded.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long any single run may take; far more than it needs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "bounds how long a test waits, and judges nothing"
+)]
+fn deadline() -> Instant {
+    Instant::now() + LIMIT
+}
+
+fn tautline(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+fn run(arguments: &[&str]) -> Output {
+    let mut child = tautline(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut stdout = child.stdout.take().expect("piped");
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        stdout.read_to_end(&mut text).expect("readable");
+        text
+    });
+    let until = deadline();
+    while child.try_wait().expect("a child").is_none() {
+        if until.elapsed() > Duration::ZERO {
+            child.kill().expect("a child");
+            panic!("{arguments:?} did not end within {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut output = child.wait_with_output().expect("a child");
+    output.stdout = reader.join().expect("no panic");
+    output
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json_lines(output: &Output) -> Vec<serde_json::Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
+        .collect()
+}
+
+/// An echo on a port of the system's choice.
+struct Echo {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Echo {
+    fn start() -> Self {
+        let mut child = tautline(&["echo", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("its first line");
+        let address = line
+            .trim()
+            .strip_prefix("listening on ")
+            .expect("where it listens")
+            .to_owned();
+        Self {
+            child,
+            stdout,
+            address,
+        }
+    }
+
+    fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        line
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn write_msgs(path: &Path, messages: &[Vec<u8>]) {
+    let mut file = std::fs::File::create(path).expect("a temporary file");
+    for message in messages {
+        let len = u32::try_from(message.len()).expect("short");
+        file.write_all(&len.to_le_bytes()).expect("room");
+        file.write_all(message).expect("room");
+    }
+}
+
+fn some_messages() -> Vec<Vec<u8>> {
+    (0..500_usize)
+        .map(|number| {
+            format!("message {number} of many, much alike; ")
+                .repeat(number % 40)
+                .into()
+        })
+        .collect()
+}
+
+#[test]
+fn containers_are_described_and_converted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (lines, msgs) = (
+        folder.path().join("some.txt"),
+        folder.path().join("some.msgs"),
+    );
+    std::fs::write(&lines, "one\ntwo\nthree\n").expect("room");
+    let (lines, msgs) = (lines.to_str().expect("text"), msgs.to_str().expect("text"));
+    assert!(
+        run(&["corpus", "import", lines, "--output", msgs])
+            .status
+            .success()
+    );
+    let info = json_lines(&run(&["corpus", "info", "--json", lines, msgs]));
+    assert_eq!(info.len(), 2);
+    for summary in &info {
+        assert_eq!(
+            (&summary["messages"], &summary["bytes"]),
+            (&3.into(), &11.into()),
+            "{summary}"
+        );
+    }
+}
+
+#[test]
+fn what_is_sent_comes_back_equal_with_every_policy() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("some.msgs");
+    let messages = some_messages();
+    write_msgs(&file, &messages);
+    let bytes: usize = messages.iter().map(Vec::len).sum();
+    let echo = Echo::start();
+    for policy in [
+        "none",
+        "round_robin",
+        "majority",
+        "zstd:3",
+        "lz4",
+        "xz:6",
+        "bzip2:9",
+        "deflate:1",
+        "snappy",
+    ] {
+        let arguments = [
+            "send",
+            "--connect",
+            &echo.address,
+            "--corpus",
+            file.to_str().expect("text"),
+            "--policy",
+            policy,
+        ];
+        let rows = json_lines(&run(&[&arguments[..], &["--json", "--no-guard"]].concat()));
+        assert_eq!(rows[0]["messages"], 500, "{policy}");
+        assert_eq!(rows[0]["plain_bytes"], bytes, "{policy}");
+        assert_eq!(rows[1]["total"]["messages"], 500, "{policy}");
+        let ratio = rows[0]["ratio"].as_f64().expect("a number");
+        assert!(policy == "none" || ratio > 1.5, "{policy}: {ratio}");
+    }
+}
+
+#[test]
+fn a_stranger_is_reported_and_disturbs_nobody() {
+    let mut echo = Echo::start();
+    let mut stranger = TcpStream::connect(&echo.address).expect("it listens");
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("room");
+    let line = echo.next_line();
+    assert!(line.contains("not a tautline peer"), "{line}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("some.msgs");
+    write_msgs(&file, &some_messages());
+    let output = run(&[
+        "send",
+        "--connect",
+        &echo.address,
+        "--corpus",
+        file.to_str().expect("text"),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("500 messages"));
+}
+
+#[test]
+fn failures_are_said_in_words_and_in_the_exit_code() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("some.msgs");
+    write_msgs(&file, &some_messages());
+    let file = file.to_str().expect("text");
+    let broken = folder.path().join("broken.msgs");
+    std::fs::write(&broken, [200, 0, 0, 0, 1, 2, 3]).expect("room");
+    let broken = broken.to_str().expect("text");
+    // Port 1 needs privileges to listen on, and nobody does.
+    let nobody = run(&["send", "--connect", "127.0.0.1:1", "--corpus", file]);
+    let unreadable = run(&["corpus", "info", broken]);
+    let missing = run(&["corpus", "info", "no such file"]);
+    for (output, word) in [
+        (nobody, "refused"),
+        (unreadable, "broken.msgs"),
+        (missing, "no such file"),
+    ] {
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(
+            stderr.starts_with("tautline: ") && stderr.contains(word),
+            "{stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+    assert_eq!(
+        run(&["send", "--corpus", file, "--policy", "fastest"])
+            .status
+            .code(),
+        Some(2)
+    );
+    assert_eq!(
+        run(&["send", "--corpus", file, "--connect", "nowhere"])
+            .status
+            .code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn the_demonstration_ends_by_itself_and_tells_every_phase() {
+    let rows = json_lines(&run(&["demo", "--for", "3", "--json"]));
+    assert_eq!(rows.len(), 6 * 4 + 1);
+    let (total, rows) = rows.split_last().expect("rows");
+    assert!(
+        total["total"]["messages"]
+            .as_u64()
+            .is_some_and(|messages| messages > 100),
+        "{total}"
+    );
+    for phase in rows.chunks(4) {
+        let streams: Vec<_> = phase
+            .iter()
+            .filter_map(|row| row["stream"].as_str())
+            .collect();
+        assert_eq!(streams, ["control", "metrics", "logs", "media"]);
+    }
+}
