@@ -1,0 +1,690 @@
+#!/usr/bin/env python3
+"""Checks the test vectors with a second implementation, written from docs/wire.md alone.
+
+Needs nothing but Python's standard library. Run it from anywhere:
+
+    python3 tests/vectors/check.py
+
+zstd bodies with compressed blocks are skipped: the standard library cannot read them.
+"""
+
+import bz2
+import lzma
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+MAGIC = b"\x8eTLN"
+MAX_STREAM = (1 << 28) - 1
+CODES = {  # error -> go-away code
+    "WrongMagic": 2, "Version": 2, "Feature": 3, "FieldTooLarge": 4, "Checksum": 5,
+    "Undecodable": 6, "WrongPlainLen": 6,
+}
+
+
+class Bad(Exception):
+    """The peer's fault; args[0] is the error's name."""
+
+
+class More(Exception):
+    """More bytes are needed."""
+
+
+class Reader:
+    """Reads fields of `data`; what happens at its end is `end`."""
+
+    def __init__(self, data, end=Bad("Truncated")):
+        self.data, self.at, self.end = data, 0, end
+
+    def bytes(self, count):
+        if len(self.data) - self.at < count:
+            raise self.end
+        self.at += count
+        return self.data[self.at - count:self.at]
+
+    def byte(self):
+        return self.bytes(1)[0]
+
+    def varint(self):
+        value = 0
+        for index in range(10):
+            byte = self.byte()
+            if index == 9 and byte > 1:
+                raise Bad("BadVarint")
+            value |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                if byte == 0 and index > 0:
+                    raise Bad("BadVarint")
+                return value
+        raise Bad("BadVarint")
+
+    def varint_to(self, limit):
+        value = self.varint()
+        if value > limit:
+            raise Bad("FieldTooLarge")
+        return value
+
+    def text(self):
+        raw = self.bytes(self.varint_to(255))
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise Bad("NotText") from None
+
+    def rest(self):
+        return len(self.data) - self.at
+
+    def finish(self):
+        if self.rest():
+            raise Bad("TrailingBytes")
+
+
+def crc32(data):
+    return zlib.crc32(data) & 0xFFFFFFFF
+
+
+class Chain:
+    def __init__(self):
+        self.value = 0
+
+    def advance(self, plain):
+        self.value = crc32(struct.pack("<II", self.value, crc32(plain)))
+        return self.value
+
+
+# ---- hello
+
+def parse_hello(data):
+    if data[:4] != MAGIC[:len(data)]:
+        raise Bad("WrongMagic")
+    if len(data) < 8:
+        raise More
+    high, low, length = data[4], data[5], struct.unpack("<H", data[6:8])[0]
+    if min(high, 1) < 1 or min(high, 1) < low:
+        raise Bad("Version")
+    end = 8 + length
+    if end + 4 > 4096:
+        raise Bad("FieldTooLarge")
+    if len(data) < end + 4:
+        raise More
+    if struct.unpack("<I", data[end:end + 4])[0] != crc32(data[:end]):
+        raise Bad("Checksum")
+    hello, body = {"versions": (low, high)}, Reader(data[8:end])
+    seen = set()
+    while body.rest():
+        tag = body.byte()
+        if tag < 128 and tag in seen:
+            raise Bad("Unexpected")
+        seen.add(tag)
+        value = Reader(body.bytes(body.varint_to(length)))
+        if tag == 1:
+            hello["session"] = value.bytes(16)
+        elif tag == 2:
+            hello["codecs"] = []
+            while value.rest():
+                hello["codecs"].append((value.byte(), value.byte()))
+        elif tag == 3:
+            hello["offered"], hello["required"] = value.varint(), value.varint()
+        elif tag == 4:
+            for name in ("max_message", "max_block", "max_streams", "window"):
+                hello[name] = value.varint()
+        elif tag < 128:
+            raise Bad("Unknown")
+        if tag < 128:
+            value.finish()
+    for name in ("offered", "window", "session", "codecs"):
+        if name not in hello:
+            raise Bad("MissingField")
+    return hello, end + 4
+
+
+def show_hello(hello):
+    codecs = ",".join(f"{codec}:{log}" for codec, log in hello["codecs"])
+    low, high = hello["versions"]
+    return (
+        f"hello versions={low}-{high} session={hello['session'].hex()} codecs={codecs}"
+        f" offered={hello['offered']:#x} required={hello['required']:#x}"
+        f" max_message={hello['max_message']} max_block={hello['max_block']}"
+        f" max_streams={hello['max_streams']} window={hello['window']}"
+    )
+
+
+# ---- frames
+
+def parse_frame(data, max_body, checks):
+    """("block", slot, epoch, plain, body, check, body_at) or ("control", text, kind, fields, length)."""
+    read = Reader(data, More())
+    first = read.byte()
+    if first < 0x80:
+        body = ((first & 7) << 8 | read.byte()) + 1
+        check = struct.unpack("<H", read.bytes(2))[0] if checks else 0
+        at = read.at
+        read.bytes(body)
+        return ("block", first >> 3, None, None, body, check, at)
+    if first < 0xC0:
+        epoch = read.varint() if first & 2 else None
+        lengths = []
+        for present in (first & 1, 1):
+            lengths.append(read.varint() if present else None)
+            if lengths[-1] == 0:
+                raise Bad("FieldTooSmall")
+            if present and lengths[-1] > max_body:
+                raise Bad("FieldTooLarge")
+        plain, body = lengths
+        if epoch is None and plain is None and body <= 2048:
+            raise Bad("FieldTooSmall")
+        check = struct.unpack("<I", read.bytes(4))[0] if checks else 0
+        at = read.at
+        read.bytes(body)
+        return ("block", first >> 2 & 15, epoch, plain, body, check, at)
+    if first < 0xE0:
+        raise Bad("Unknown")
+    length = read.varint_to(4096)
+    body_at = read.at
+    body = read.bytes(length)
+    crc = struct.unpack("<I", read.bytes(4))[0]
+    if crc != crc32(data[:body_at + length]):
+        raise Bad("Checksum")
+    kind = first & 31
+    text, fields = parse_control(kind, body)
+    return ("control", text, kind, fields, read.at)
+
+
+def show_block(frame):
+    _, slot, epoch, plain, body, check, at = frame
+    absent = lambda value: "-" if value is None else value
+    return (
+        f"block slot={slot} epoch={absent(epoch)} plain={absent(plain)} body={body}"
+        f" check={check:#x} body_at={at}"
+    )
+
+
+def reports(read):
+    count = read.varint_to(64)
+    parts = [(read.byte(), read.varint(), read.varint(), read.varint()) for _ in range(count)]
+    return ",".join("/".join(map(str, part)) for part in parts)
+
+
+def parse_control(kind, body):
+    read = Reader(body)
+    fields = {}
+
+    def take(name, value):
+        fields[name] = value
+        return f" {name}={value}"
+
+    if kind == 1:
+        text = "probe" + take("id", read.varint())
+    elif kind == 2:
+        text = "probe-reply" + take("id", read.varint()) + take("received", read.varint())
+        text += take("held", read.varint()) + take("load", read.varint_to(1000))
+        text += take("budget", read.varint()) + take("decoded", reports(read))
+    elif kind == 3:
+        text = "ack" + take("blocks", read.varint()) + take("wire", read.varint())
+        text += take("received", read.varint()) + take("held", read.varint())
+        text += take("decoded", reports(read))
+    elif kind == 4:
+        text = "open" + take("stream", read.varint_to(MAX_STREAM)) + take("group", read.byte())
+        text += take("window", read.varint()) + take("name", read.text())
+    elif kind == 5:
+        text = "close" + take("stream", read.varint_to(MAX_STREAM))
+        code = take("code", read.varint_to(0xFFFFFFFF))
+        fields["ended"] = f"aborted={fields['code'] - 1}" if fields["code"] else "finished"
+        text += " " + fields["ended"]
+    elif kind == 6:
+        text = "window" + take("stream", read.varint_to(MAX_STREAM)) + take("limit", read.varint())
+    elif kind == 7:
+        text = "go-away" + take("code", read.varint()) + take("detail", read.text())
+    elif kind == 8:
+        slot = read.byte()
+        if slot > 15:
+            raise Bad("Unknown")
+        text = "define" + take("slot", slot) + take("codec", read.byte()) + take("group", read.byte())
+        flags = read.byte()
+        if flags > 1:
+            raise Bad("Unknown")
+        text += take("context", flags) + take("dictionary", read.varint())
+    elif kind >= 16:
+        return "skipped", fields
+    else:
+        raise Bad("Unknown")
+    read.finish()
+    return text, fields
+
+
+# ---- records
+
+class Records:
+    def __init__(self):
+        self.last = None
+        self.unfinished = set()
+
+    def parse(self, plain):
+        read = Reader(plain)
+        while read.rest():
+            head = read.byte()
+            if head & 7:
+                raise Bad("Unknown")
+            if head & 0x10:
+                self.last = read.varint_to(MAX_STREAM)
+            elif self.last is None:
+                raise Bad("Unexpected")
+            stream, more, kind = self.last, bool(head & 0x20), head >> 6
+            total = None
+            if stream in self.unfinished:
+                if kind:
+                    raise Bad("Unexpected")
+                kind = "continued"
+            else:
+                if kind == 3:
+                    raise Bad("Unknown")
+                kind = ("message", "request:%d", "reply:%d")[kind]
+                if "%" in kind:
+                    kind %= read.varint()
+                total = read.varint() if more else None
+            length = read.varint_to(read.rest()) if head & 8 else read.rest()
+            if length > read.rest():
+                raise Bad("FieldTooLarge")
+            payload = read.bytes(length)
+            (self.unfinished.add if more else self.unfinished.discard)(stream)
+            yield stream, kind, more, total, payload
+
+
+def show_record(record):
+    stream, kind, more, total, payload = record
+    return (
+        f"record stream={stream} kind={kind} more={int(more)}"
+        f" total={'-' if total is None else total} payload={payload.hex()}"
+    )
+
+
+# ---- codecs
+
+def lz4(wire):
+    read, out = Reader(wire, Bad("Undecodable")), bytearray()
+
+    def long(nibble):
+        total = nibble
+        while nibble == 15:
+            byte = read.byte()
+            total += byte
+            if byte < 255:
+                break
+        return total
+
+    while read.rest():
+        token = read.byte()
+        out += read.bytes(long(token >> 4))
+        if not read.rest():
+            return bytes(out)
+        copy(out, struct.unpack("<H", read.bytes(2))[0], long(token & 15) + 4)
+    raise Bad("Undecodable")
+
+
+def snappy(wire):
+    read, out = Reader(wire, Bad("Undecodable")), bytearray()
+    length = read.varint()
+    while read.rest():
+        tag = read.byte()
+        if tag & 3 == 0:
+            count = tag >> 2
+            if count >= 60:
+                count = int.from_bytes(read.bytes(count - 59), "little")
+            out += read.bytes(count + 1)
+        elif tag & 3 == 1:
+            copy(out, (tag >> 5) << 8 | read.byte(), (tag >> 2 & 7) + 4)
+        else:
+            copy(out, int.from_bytes(read.bytes(2 if tag & 3 == 2 else 4), "little"), (tag >> 2) + 1)
+    if len(out) != length:
+        raise Bad("Undecodable")
+    return bytes(out)
+
+
+def copy(out, distance, count):
+    if not 0 < distance <= len(out):
+        raise Bad("Undecodable")
+    for _ in range(count):
+        out.append(out[-distance])
+
+
+def zstd(wire, window_log):
+    read, out = Reader(wire, Bad("Undecodable")), bytearray()
+    descriptor, window = read.byte(), read.byte()
+    log = 10 + (window >> 3) + (window & 7 != 0)
+    if descriptor or log > window_log:
+        raise Bad("Undecodable")
+    last = False
+    compressed = False
+    while not last:
+        header = int.from_bytes(read.bytes(3), "little")
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        if kind == 3:
+            raise Bad("Undecodable")
+        compressed |= kind == 2
+        out += read.bytes(1) * size if kind == 1 else read.bytes(size)
+    if read.rest():
+        raise Bad("Undecodable")
+    return None if compressed else bytes(out)
+
+
+def decode(codec, wire, max_plain, window_log=20):
+    """The plain bytes, or None where they need an entropy decoder for zstd."""
+    window_log = min(max(window_log, 17), 27)
+    try:
+        if codec == 0:
+            plain = wire
+        elif not wire:
+            raise Bad("Undecodable")
+        elif codec == 1:
+            plain = lz4(wire)
+        elif codec == 2:
+            plain = snappy(wire)
+        elif codec == 3:
+            plain = zstd(wire, window_log)
+        elif codec == 4:
+            state = zlib.decompressobj(-15)
+            plain = state.decompress(wire, max_plain + 1)
+            if len(plain) <= max_plain and (not state.eof or state.unused_data):
+                raise Bad("Undecodable")
+        elif codec == 5:
+            if wire[:3] != b"BZh" or not 1 <= wire[3] - 48 <= 9:
+                raise Bad("Undecodable")
+            level = wire[3] - 48
+            needed = -(-(max_plain + max_plain // 4) // 99_981)
+            if level > min(max(needed, 1), 9) or level > max((1 << window_log) // 100_000, 1):
+                raise Bad("Undecodable")
+            state = bz2.BZ2Decompressor()
+            plain = state.decompress(wire, max_plain + 1)
+            if len(plain) <= max_plain and (not state.eof or state.unused_data):
+                raise Bad("Undecodable")
+        elif codec == 6:
+            size = min(max(max_plain, 4096), 1 << window_log)
+            chain = [{"id": lzma.FILTER_LZMA1, "dict_size": size, "lc": 3, "lp": 0, "pb": 2}]
+            state = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=chain)
+            plain = state.decompress(wire, max_plain + 1)
+            if len(plain) <= max_plain and (not state.eof or state.unused_data):
+                raise Bad("Undecodable")
+        else:
+            raise Bad("Unknown")
+    except (zlib.error, OSError, lzma.LZMAError, IndexError):
+        raise Bad("Undecodable") from None
+    if plain is not None and len(plain) > max_plain:
+        raise Bad("Undecodable")
+    return plain
+
+
+# ---- sessions
+
+class Side:
+    """What one side hears: the other's hello and frames."""
+
+    def __init__(self, name, session):
+        self.name, self.session = name, session
+        self.buffer, self.hello, self.checks = b"", None, True
+        self.slots = {slot: slot for slot in range(7)}
+        self.chain, self.records = Chain(), Records()
+        self.partial, self.ended, self.received = {}, set(), {}
+        self.last_opened, self.gone, self.dead, self.log = -1, False, False, []
+
+    def other(self):
+        return self.session.sides[1 - self.session.sides.index(self)]
+
+    def take(self, data):
+        self.buffer += data
+        try:
+            while not self.dead:
+                self.step()
+        except More:
+            pass
+        except Bad as bad:
+            self.dead = True
+            kind = bad.args[0]
+            self.log.append(f"error={kind} code={CODES.get(kind, 1)}")
+
+    def step(self):
+        if not self.buffer:
+            raise More
+        if self.hello is None:
+            self.hello, length = parse_hello(self.buffer)
+            offered = 1
+            if self.hello["required"] & ~offered:
+                raise Bad("Feature")
+            if self.hello["max_block"] < 4096 or self.hello["window"] < 1:
+                raise Bad("FieldTooSmall")
+            self.checks = bool(self.hello["offered"] & offered & 1)
+            self.buffer = self.buffer[length:]
+            return
+        frame = parse_frame(self.buffer, 256 << 10, self.checks)
+        if frame[0] == "control":
+            self.buffer = self.buffer[frame[4]:]
+            self.on_control(frame[2], frame[3])
+            return
+        _, slot, epoch, plain_len, body_len, check, at = frame
+        body, short = self.buffer[at:at + body_len], self.buffer[0] < 0x80
+        self.buffer = self.buffer[at + body_len:]
+        if slot not in self.slots:
+            raise Bad("Unknown")
+        if epoch is not None:
+            raise Bad("Unexpected")
+        plain = decode(self.slots[slot], body, plain_len or 256 << 10)
+        if plain_len is not None and len(plain) != plain_len:
+            raise Bad("WrongPlainLen" if self.slots[slot] == 0 else "Undecodable")
+        if self.checks and self.chain.advance(plain) & (0xFFFF if short else 0xFFFFFFFF) != check:
+            raise Bad("Checksum")
+        if not plain:
+            raise Bad("Unexpected")
+        for record in self.records.parse(plain):
+            self.on_record(record)
+
+    def on_record(self, record):
+        stream, kind, more, total, payload = record
+        if stream not in self.session.streams or (self.gone or stream in self.ended):
+            raise Bad("Unexpected")
+        self.received[stream] = self.received.get(stream, 0) + len(payload)
+        if self.received[stream] > 1 << 20:
+            raise Bad("FieldTooLarge")
+        if kind != "continued":
+            if (len(payload) if total is None else total) > 16 << 20:
+                raise Bad("FieldTooLarge")
+            if not more:
+                self.log.append(f"stream={stream} {kind} payload={payload.hex()}")
+                return
+            self.partial[stream] = (kind, total, b"")
+        kind, total, so_far = self.partial.pop(stream)
+        so_far += payload
+        if len(so_far) > total or (not more and len(so_far) < total):
+            raise Bad("Unexpected")
+        if more:
+            self.partial[stream] = (kind, total, so_far)
+        else:
+            self.log.append(f"stream={stream} {kind} payload={so_far.hex()}")
+
+    def on_control(self, kind, fields):
+        stream = fields.get("stream")
+        if kind == 4:
+            theirs = 0 if self.name == "acceptor" else 1
+            if self.gone or stream % 2 != theirs or stream <= self.last_opened:
+                raise Bad("Unexpected")
+            if fields["group"]:
+                raise Bad("Unknown")
+            self.last_opened = stream
+            self.session.streams.add(stream)
+            self.log.append(f"stream={stream} opened name={fields['name']}")
+        elif kind == 5:
+            if stream not in self.session.streams or stream in self.ended:
+                raise Bad("Unexpected")
+            if stream in self.partial and not fields["code"]:
+                raise Bad("Unexpected")
+            self.ended.add(stream)
+            self.log.append(f"stream={stream} {fields['ended']}")
+        elif kind == 7:
+            self.gone = True
+            if fields["code"]:
+                self.dead = True
+                self.log.append(f"gone-away code={fields['code']}")
+            elif self.other().gone:
+                self.log.append("closed")
+                self.other().log.append("closed")
+        elif kind == 8:
+            if fields["context"] or fields["dictionary"]:
+                raise Bad("Unexpected")
+            if fields["group"] or fields["codec"] > 6:
+                raise Bad("Unknown")
+            self.slots[fields["slot"]] = fields["codec"]
+
+
+class Session:
+    def __init__(self):
+        self.streams = set()
+        self.sides = [Side("connector", self), Side("acceptor", self)]
+
+
+# ---- vectors
+
+def vectors(path):
+    """Each vector as a list of (key, value)."""
+    found = []
+    for line in path.read_text().splitlines():
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        key, _, value = line.partition(":")
+        if key == "name":
+            found.append([])
+        found[-1].append((key, value.strip()))
+    return found
+
+
+def values(vector, key):
+    return [value for name, value in vector if name == key]
+
+
+def one(vector, key, default):
+    return (values(vector, key) or [default])[0]
+
+
+def joined(vector, key):
+    return bytes.fromhex("".join(values(vector, key)))
+
+
+def outcome(read):
+    try:
+        return read()
+    except Bad as bad:
+        return [f"error={bad.args[0]}"]
+    except More:
+        return ["more"]
+
+
+def check_cuts(data, parse):
+    for cut in range(len(data)):
+        try:
+            parse(data[:cut])
+        except More:
+            continue
+        raise AssertionError(f"cut at {cut} asks for no more")
+
+
+def check_hello(vector):
+    data = joined(vector, "hex")
+
+    def read():
+        hello, length = parse_hello(data)
+        assert length == len(data)
+        check_cuts(data, parse_hello)
+        return [show_hello(hello)]
+
+    return outcome(read)
+
+
+def check_frame(vector):
+    if values(vector, "plain"):
+        chain, shown = Chain(), []
+        for plain in values(vector, "plain"):
+            plain = bytes.fromhex(plain)
+            value = chain.advance(plain)
+            shown.append(f"chain crc={crc32(plain):#x} chain={value:#x} short={value & 0xffff:#x}")
+        return shown
+    data, limit = joined(vector, "hex"), int(one(vector, "max", 256 << 10))
+    parse = lambda data: parse_frame(data, limit, one(vector, "checks", "on") == "on")
+
+    def read():
+        frame = parse(data)
+        check_cuts(data, parse)
+        if frame[0] == "block":
+            assert frame[6] + frame[4] == len(data)
+            return [show_block(frame)]
+        assert frame[4] == len(data)
+        return [frame[1]]
+
+    return outcome(read)
+
+
+def check_records(vector):
+    records, shown = Records(), []
+    try:
+        for plain in values(vector, "hex"):
+            for record in records.parse(bytes.fromhex(plain)):
+                shown.append(show_record(record))
+    except Bad as bad:
+        shown.append(f"error={bad.args[0]}")
+    return shown
+
+
+def check_codec(vector):
+    plain, log = joined(vector, "plain"), int(one(vector, "window_log", 20))
+    room = int(one(vector, "room", len(plain)))
+
+    def read():
+        got = decode(int(one(vector, "codec", 0)), joined(vector, "hex"), room, log)
+        assert got is None or got == plain, got
+        return ["plain"]
+
+    return outcome(read)
+
+
+def check_session(vector):
+    session = Session()
+    for key, value in vector:
+        if key in ("connector", "acceptor"):
+            session.sides[0 if key == "acceptor" else 1].take(bytes.fromhex(value))
+    return by_stream([f"{side.name} {line}" for side in session.sides for line in side.log])
+
+
+def by_stream(lines):
+    """Only the order within one stream of one side is promised."""
+    return sorted(lines, key=lambda line: line.split()[:2])
+
+
+FILES = {
+    "hello.txt": check_hello,
+    "blocks.txt": check_frame,
+    "control.txt": check_frame,
+    "records.txt": check_records,
+    "codecs.txt": check_codec,
+    "session.txt": check_session,
+}
+
+
+def main():
+    assert crc32(b"123456789") == 0xCBF43926
+    failed = 0
+    for name, check in FILES.items():
+        found = vectors(Path(__file__).parent / name)
+        if not found:
+            print(f"{name}: no vectors")
+            failed += 1
+        for vector in found:
+            expected, got = values(vector, "expect"), check(vector)
+            if name == "session.txt":
+                expected = by_stream(expected)
+            if expected != got:
+                failed += 1
+                print(f"{name}: {vector[0][1]}\n  expected {expected}\n  got      {got}")
+        print(f"{name}: {len(found)} vectors")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
