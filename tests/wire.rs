@@ -168,7 +168,7 @@ fn show_control(control: &Control) -> String {
         ),
         Control::Ack(ack) => format!(
             "ack blocks={} wire={} received={} held={} decoded={}",
-            ack.blocks,
+            ack.frames,
             ack.wire_bytes,
             ack.received_nanos,
             ack.held_nanos,
@@ -710,7 +710,7 @@ fn arb_control() -> impl Strategy<Value = Control> {
         (any4(), arb_reports()).prop_map(|(fields, decoded)| {
             let (blocks, wire_bytes, received_nanos, held_nanos) = fields;
             Control::Ack(Ack {
-                blocks,
+                frames: blocks,
                 wire_bytes,
                 received_nanos,
                 held_nanos,

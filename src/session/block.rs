@@ -71,10 +71,10 @@ impl BlockBuilder {
                 complete = true;
                 break;
             }
-            let take = remaining
-                .min(room)
-                .min(left.max(1))
-                .min(usize::try_from(send.credit()).unwrap_or(usize::MAX));
+            let take = remaining.min(room).min(left.max(1)).min(
+                send.front_room()
+                    .map_or(0, |room| usize::try_from(room).unwrap_or(usize::MAX)),
+            );
             let finishes = take == remaining;
             let place = match (send.front_sent, finishes) {
                 (0, true) => Place::Whole,
@@ -91,7 +91,7 @@ impl BlockBuilder {
             self.plain_len += self.bytes.len() - header_at + take;
             self.put_payload(front, send.front_sent, take);
             member.payload += take;
-            send.sent += take as u64;
+            send.sent += take as u64 + send.front_charge();
             send.queued_bytes -= take;
             if finishes {
                 member.messages += 1;

@@ -6,15 +6,6 @@ use crate::codecs::{Arm, CodecId};
 use crate::control::PolicyConfig;
 use crate::wire::GroupId;
 
-/// Which side a session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The side that connected; opens even streams.
-    Connector,
-    /// The side that accepted; opens odd streams.
-    Acceptor,
-}
-
 /// Settings of a session. All lengths are bytes.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {

@@ -43,8 +43,10 @@ pub(super) struct Inflight {
     blocks: VecDeque<SentBlock>,
     /// How many of `blocks` are written to the socket.
     written: usize,
+    /// Numbered frames sent and acknowledged, and how many of those sent were blocks.
     sent: u64,
     acked: u64,
+    blocks_sent: u64,
     next_probe: u64,
     probe: Option<SentProbe>,
     last_ack: Option<LastAck>,
@@ -53,22 +55,29 @@ pub(super) struct Inflight {
 }
 
 impl Inflight {
-    pub(super) const fn sent(&self) -> u64 {
-        self.sent
+    pub(super) const fn blocks_sent(&self) -> u64 {
+        self.blocks_sent
     }
 
-    pub(super) const fn acked(&self) -> u64 {
-        self.acked
+    /// Numbered frames that the peer has not acknowledged.
+    pub(super) const fn unacked(&self) -> u64 {
+        self.sent - self.acked
     }
 
     pub(super) const fn absurd(&self) -> u64 {
         self.absurd
     }
 
+    /// A numbered control frame was queued.
+    pub(super) const fn on_control(&mut self) {
+        self.sent += 1;
+    }
+
     /// A block was queued; `wire_end` is the output's position after it.
     pub(super) fn on_block(&mut self, wire_len: usize, wire_end: u64, output_was_empty: bool) {
         let alone = self.acked == self.sent;
         self.sent += 1;
+        self.blocks_sent += 1;
         if self.blocks.len() == MAX_REMEMBERED {
             self.blocks.pop_front();
             self.written = self.written.saturating_sub(1);
@@ -158,27 +167,27 @@ impl Inflight {
         ack: &Ack,
         link: &mut LinkEstimator,
     ) -> Result<(), WireError> {
-        if ack.blocks > self.sent {
+        if ack.frames > self.sent {
             return Err(WireError::FieldTooLarge {
-                field: "acknowledged blocks",
-                given: ack.blocks,
+                field: "acknowledged frames",
+                given: ack.frames,
                 max: self.sent,
             });
         }
-        if ack.blocks < self.acked {
+        if ack.frames < self.acked {
             return Err(WireError::FieldTooSmall {
-                field: "acknowledged blocks",
-                given: ack.blocks,
+                field: "acknowledged frames",
+                given: ack.frames,
                 min: self.acked,
             });
         }
-        self.acked = ack.blocks;
+        self.acked = ack.frames;
         let mut fed = Fed::Backlogged;
         let mut last = None;
         while let Some(block) = self
             .blocks
             .front()
-            .filter(|block| block.number <= ack.blocks)
+            .filter(|block| block.number <= ack.frames)
         {
             fed = fed.and(if block.alone {
                 Fed::Idle

@@ -29,7 +29,7 @@ use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 
-pub use self::config::{ConfigError, Role, SessionConfig, StreamConfig};
+pub use self::config::{ConfigError, SessionConfig, StreamConfig};
 pub use self::error::{OpenError, Rejected, SendError, SessionError};
 pub use self::event::Event;
 pub use self::job::{CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock};
@@ -40,6 +40,7 @@ pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
 use crate::control::{Arms, BudgetRate, Policy, PolicyConfig, StreamEstimates};
 use crate::units::{CpuLoad, Time};
+pub use crate::wire::Role;
 use crate::wire::{
     Ack, Close, CloseCode, Control, Features, GoAway, GoAwayCode, GroupId, Hello, Open, PeerCodec,
     Probe, ProbeReply, RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window, WireError,
@@ -52,9 +53,9 @@ const HEADER_SLACK: usize = 64;
 /// An acknowledgement travels with other output rather than alone if the last one is so long ago.
 const ACK_SPACING: Duration = Duration::from_millis(2);
 
-/// Bytes waiting to be written above which a probe's reply waits too: a peer that probes and does
-/// not read must not make the output grow. Arbitrary, above what a block or two leave there.
-const MAX_BEFORE_REPLY: usize = 1 << 20;
+/// Bytes waiting to be written above which acknowledgements and probe replies wait too: a peer
+/// that sends and does not read must not make the output grow. Arbitrary, above what a block or two leave there.
+const MAX_UNREAD: usize = 1 << 20;
 
 /// ```text
 /// Handshaking --peer's hello--> Established --close() or peer's go-away--> Draining --both gone--> Closed
@@ -113,7 +114,7 @@ impl Session {
     pub fn new(role: Role, config: SessionConfig, now: Time) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut sender = Sender::new(config.seed);
-        sender.output.put_small(|out| hello(&config).put(out));
+        sender.output.put_small(|out| hello(role, &config).put(out));
         Ok(Self {
             role,
             state: State::Handshaking {
@@ -245,15 +246,15 @@ impl Session {
         message
     }
 
-    /// Says that the application is done with so many payload bytes of a stream, so that the peer
-    /// may send more.
-    pub fn release(&mut self, id: StreamId, payload_bytes: usize) {
+    /// Says that the application is done with messages of a stream that took so much of its window
+    /// ([`Message::charge`]), so that the peer may send more.
+    pub fn release(&mut self, id: StreamId, charge: usize) {
         let window = self.config.window;
         let Some(stream) = self.streams.find(id) else {
             return;
         };
         let recv = &mut stream.recv;
-        recv.released = (recv.released + payload_bytes as u64).min(recv.received);
+        recv.released = (recv.released + charge as u64).min(recv.received);
         if let Some(limit) = recv.new_limit(window) {
             self.put_control(&Control::Window(Window { stream: id, limit }));
         }
@@ -273,13 +274,13 @@ impl Session {
     pub fn discard(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.find(id) {
             stream.recv.discards = true;
-            let bytes = stream
+            let charge = stream
                 .recv
                 .queue
                 .drain(..)
-                .map(|message| message.payload.len())
+                .map(|message| message.charge())
                 .sum();
-            self.release(id, bytes);
+            self.release(id, charge);
             self.streams.remove_if_over(id);
         }
     }
@@ -330,9 +331,9 @@ impl Session {
     /// What the session has done and knows.
     pub fn stats(&self) -> SessionStats {
         SessionStats {
-            blocks_sent: self.sender.inflight.sent(),
+            blocks_sent: self.sender.inflight.blocks_sent(),
             blocks_received: self.receiver.blocks,
-            blocks_acked: self.sender.inflight.acked(),
+            frames_unacked: self.sender.inflight.unacked(),
             wire_sent: self.sender.output.position(),
             wire_received: self.receiver.wire_bytes,
             encode_nanos: self.sender.encode_nanos,
@@ -387,6 +388,11 @@ impl Session {
     }
 
     fn establish(&mut self, hello: &Hello) -> Result<(), WireError> {
+        if hello.role == self.role {
+            return Err(WireError::Unexpected {
+                what: "a peer that has the same role, or this side itself",
+            });
+        }
         let offered = features(&self.config);
         if !offered.contains(hello.required) {
             return Err(WireError::Feature {
@@ -436,7 +442,7 @@ impl Session {
                 Control::Open(open) => self.on_open(open)?,
                 Control::Close(close) => self.on_close(close)?,
                 Control::Window(window) => self.on_window(window)?,
-                Control::GoAway(go_away) => self.on_go_away(go_away),
+                Control::GoAway(go_away) => self.on_go_away(go_away)?,
                 _ => {}
             }
         }
@@ -523,28 +529,30 @@ impl Session {
         Ok(())
     }
 
-    fn on_go_away(&mut self, go_away: GoAway) {
+    fn on_go_away(&mut self, go_away: GoAway) -> Result<(), WireError> {
         self.peer_gone = true;
+        if go_away.code != GoAwayCode::Done {
+            // Streams that were open are cut: what ends them is the failed session.
+            self.end(Err(SessionError::GoneAway {
+                code: go_away.code,
+                detail: go_away.detail,
+            }));
+            return Ok(());
+        }
         for id in self.streams.ids() {
             if let Some(stream) = self
                 .streams
                 .find(id)
                 .filter(|stream| stream.recv.ended.is_none())
             {
-                stream.recv.ended = Some(CloseCode::Finished);
+                receiver::end(&mut stream.recv, CloseCode::Finished)?;
                 self.events
                     .push_back(Event::StreamEnded(id, CloseCode::Finished));
             }
         }
-        if go_away.code == GoAwayCode::Done {
-            self.close();
-            self.end_if_both_gone();
-        } else {
-            self.end(Err(SessionError::GoneAway {
-                code: go_away.code,
-                detail: go_away.detail,
-            }));
-        }
+        self.close();
+        self.end_if_both_gone();
+        Ok(())
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack) -> Result<(), WireError> {
@@ -662,10 +670,10 @@ impl Session {
             return None;
         }
         self.put_due_control(now);
-        let blocks = self.sender.inflight.sent();
+        let blocks = self.sender.inflight.blocks_sent();
         self.sender
             .fill(now, &mut self.streams, &self.path, &mut self.events);
-        if self.sender.inflight.sent() != blocks {
+        if self.sender.inflight.blocks_sent() != blocks {
             self.after_output();
         }
         self.sender.take_job()
@@ -693,7 +701,7 @@ impl Session {
             State::Handshaking { deadline } => Some(deadline),
             State::Closed(_) => None,
             State::Established | State::Draining => {
-                let ack = self.receiver.ack_due(self.config.ack_delay);
+                let ack = self.ack_due();
                 [ack, self.probe_due()].into_iter().flatten().min()
             }
         }
@@ -714,6 +722,14 @@ impl Session {
 
     // ---- inner workings
 
+    /// When the acknowledgement of what was received must leave; not while the peer reads nothing.
+    fn ack_due(&self) -> Option<Time> {
+        let reads = self.sender.output.len() <= MAX_UNREAD;
+        self.receiver
+            .ack_due(self.config.ack_delay)
+            .filter(|_| reads)
+    }
+
     fn probe_due(&self) -> Option<Time> {
         let due = match self.last_probe {
             None => Time::ZERO,
@@ -724,7 +740,7 @@ impl Session {
 
     /// Probes and their replies first, then acknowledgements; all of them ahead of data.
     fn put_due_control(&mut self, now: Time) {
-        let reads = self.sender.output.len() <= MAX_BEFORE_REPLY;
+        let reads = self.sender.output.len() <= MAX_UNREAD;
         if let Some((id, received)) = self.probe_reply.take_if(|_| reads) {
             let reply = ProbeReply {
                 id,
@@ -750,7 +766,7 @@ impl Session {
                 self.sent_since_probe = false;
             }
         }
-        if let Some(due) = self.receiver.ack_due(self.config.ack_delay) {
+        if let Some(due) = self.ack_due() {
             let spaced = self
                 .last_ack
                 .is_none_or(|last| now.saturating_since(last) >= ACK_SPACING);
@@ -764,6 +780,9 @@ impl Session {
     }
 
     fn put_control(&mut self, control: &Control) {
+        if control.is_numbered() {
+            self.sender.inflight.on_control();
+        }
         self.sender.output.put_small(|out| control.put(out));
     }
 
@@ -875,8 +894,9 @@ fn features(config: &SessionConfig) -> Features {
     }
 }
 
-fn hello(config: &SessionConfig) -> Hello {
+fn hello(role: Role, config: &SessionConfig) -> Hello {
     Hello {
+        role,
         versions: (VERSION_MIN, VERSION_MAX),
         session: config.session_id,
         codecs: crate::codecs::supported()

@@ -11,12 +11,13 @@ use super::stream::{Message, Partial, RecvStream, Streams};
 use crate::codecs::CodecId;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{
-    Ack, BlockHeader, Check, CloseCode, Control, DecodeReport, Define, Frame, GroupId, Record,
-    RecordKind, RecordReader, SLOTS, Slot, StreamId, WireError, parse_frame,
+    Ack, BlockHeader, Check, CloseCode, Control, DecodeReport, Define, Frame, GroupId,
+    MESSAGE_CHARGE, Record, RecordKind, RecordReader, SLOTS, Slot, StreamId, WireError,
+    parse_frame,
 };
 
-/// Blocks after which an acknowledgement does not wait any longer.
-const ACK_BLOCKS: u64 = 32;
+/// Frames after which an acknowledgement does not wait any longer.
+const ACK_FRAMES: u64 = 32;
 /// Bytes after which it does not either.
 const ACK_BYTES: u64 = 128 << 10;
 /// Blocks waiting to be decoded from which on no more input is wanted.
@@ -65,11 +66,13 @@ pub(super) struct Receiver {
     max_message: u64,
     accepts: fn(CodecId) -> bool,
     pub(super) blocks: u64,
+    /// Blocks and control frames that take effect in order, as far as they have.
+    frames: u64,
     pub(super) wire_bytes: u64,
     pub(super) decode_nanos: u64,
     last_block_at: Time,
     first_unacked_at: Option<Time>,
-    acked_blocks: u64,
+    acked_frames: u64,
     acked_bytes: u64,
     /// Streams whose window may have to grow without the application's doing.
     pub(super) to_credit: Vec<StreamId>,
@@ -98,11 +101,12 @@ impl Receiver {
             max_message: max_message as u64,
             accepts: |codec| crate::codecs::info(codec).is_some(),
             blocks: 0,
+            frames: 0,
             wire_bytes: 0,
             decode_nanos: 0,
             last_block_at: Time::ZERO,
             first_unacked_at: None,
-            acked_blocks: 0,
+            acked_frames: 0,
             acked_bytes: 0,
             to_credit: Vec::new(),
             decoded: Vec::new(),
@@ -145,15 +149,17 @@ impl Receiver {
                 self.wire_bytes += len as u64;
                 match control {
                     None => Ok(Taken::Ordered),
-                    Some(Control::Define(define)) => {
-                        self.on_define(&define).map(|()| Taken::Ordered)
-                    }
                     Some(
                         control @ (Control::Open(_)
                         | Control::Close(_)
                         | Control::Window(_)
-                        | Control::GoAway(_)),
+                        | Control::GoAway(_)
+                        | Control::Define(_)),
                     ) => {
+                        if let Control::Define(define) = &control {
+                            // Blocks that follow are read by it before those in front are delivered.
+                            self.on_define(define)?;
+                        }
                         self.inbound.push_back(Inbound::Control(control));
                         Ok(Taken::Ordered)
                     }
@@ -302,7 +308,10 @@ impl Receiver {
                 Some(_) => {}
             }
             match self.inbound.pop_front() {
-                Some(Inbound::Control(control)) => return Ok(Some(control)),
+                Some(Inbound::Control(control)) => {
+                    self.frames += u64::from(control.is_numbered());
+                    return Ok(Some(control));
+                }
                 Some(Inbound::Block {
                     header,
                     group,
@@ -356,6 +365,7 @@ impl Receiver {
             }
         }
         self.blocks += 1;
+        self.frames += 1;
         if self.first_unacked_at.is_none() {
             self.first_unacked_at = Some(self.last_block_at);
         }
@@ -365,7 +375,7 @@ impl Receiver {
     /// When the acknowledgement of what was received must leave at the latest.
     pub(super) fn ack_due(&self, delay: Duration) -> Option<Time> {
         let first = self.first_unacked_at?;
-        let full = self.blocks - self.acked_blocks >= ACK_BLOCKS
+        let full = self.frames - self.acked_frames >= ACK_FRAMES
             || self.wire_bytes - self.acked_bytes >= ACK_BYTES;
         Some(if full { first } else { first + delay })
     }
@@ -373,11 +383,11 @@ impl Receiver {
     /// The acknowledgement of everything delivered.
     pub(super) fn ack(&mut self, now: Time) -> Ack {
         self.first_unacked_at = None;
-        self.acked_blocks = self.blocks;
+        self.acked_frames = self.frames;
         self.acked_bytes = self.wire_bytes;
         let unreported = core::mem::take(&mut self.unreported);
         Ack {
-            blocks: self.blocks,
+            frames: self.frames,
             wire_bytes: self.wire_bytes,
             received_nanos: self.last_block_at.as_nanos(),
             held_nanos: saturating_nanos(now.saturating_since(self.last_block_at)),
@@ -430,10 +440,11 @@ fn deliver_record(
             what: "a message on a stream that its sender has closed",
         });
     }
-    recv.received += payload.len() as u64;
+    let charge = if kind.is_some() { MESSAGE_CHARGE } else { 0 };
+    recv.received += payload.len() as u64 + charge;
     if recv.received > recv.limit {
         return Err(WireError::FieldTooLarge {
-            field: "bytes on a stream",
+            field: "window used",
             given: recv.received,
             max: recv.limit,
         });
@@ -462,7 +473,7 @@ fn deliver_record(
     stream.stats.messages_received += 1;
     stream.stats.payload_received += message.payload.len() as u64;
     if recv.discards {
-        recv.released += message.payload.len() as u64;
+        recv.released += message.charge() as u64;
         return Ok(Some(id));
     }
     if recv.queue.is_empty() {

@@ -97,8 +97,8 @@ pub struct SessionStats {
     pub blocks_sent: u64,
     /// Blocks received and delivered.
     pub blocks_received: u64,
-    /// Blocks that the peer has acknowledged.
-    pub blocks_acked: u64,
+    /// Blocks and control frames that the peer has not acknowledged yet.
+    pub frames_unacked: u64,
     /// Bytes handed to the driver for writing.
     pub wire_sent: u64,
     /// Bytes received.

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::stats::StreamStats;
 use crate::control::{Policy, StreamEstimates};
-use crate::wire::{CloseCode, RecordKind, StreamId};
+use crate::wire::{CloseCode, MESSAGE_CHARGE, RecordKind, StreamId};
 
 /// A message as it was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,13 @@ pub struct Message {
     pub payload: Bytes,
     /// Whether it is a request or a reply.
     pub kind: RecordKind,
+}
+
+impl Message {
+    /// Bytes of the stream's window that it takes until it is [released](super::Session::release).
+    pub fn charge(&self) -> usize {
+        self.payload.len() + MESSAGE_CHARGE as usize
+    }
 }
 
 #[derive(Debug)]
@@ -57,9 +64,9 @@ pub(super) struct SendStream {
     pub(super) queued_bytes: usize,
     /// Bytes of the front message that are sent already.
     pub(super) front_sent: usize,
-    /// Payload bytes sent since the stream opened.
+    /// What was sent has taken of the window since the stream opened.
     pub(super) sent: u64,
-    /// Payload bytes that may be sent since the stream opened.
+    /// The window since the stream opened.
     pub(super) limit: u64,
     /// Whether the stream stands in the list of those that have something to send.
     pub(super) is_ready: bool,
@@ -78,16 +85,30 @@ impl SendStream {
         }
     }
 
-    /// Payload bytes that the peer still takes.
-    pub(super) const fn credit(&self) -> u64 {
-        self.limit.saturating_sub(self.sent)
+    /// What beginning the front message takes of the window; nothing once it has begun.
+    pub(super) const fn front_charge(&self) -> u64 {
+        if self.front_sent == 0 {
+            MESSAGE_CHARGE
+        } else {
+            0
+        }
+    }
+
+    /// Payload bytes of the front message that the peer takes now; `None` if it may not even begin.
+    pub(super) fn front_room(&self) -> Option<u64> {
+        self.limit
+            .saturating_sub(self.sent)
+            .checked_sub(self.front_charge())
     }
 
     /// Whether the front message, or a part of it, can be sent now.
     pub(super) fn can_send(&self) -> bool {
-        self.queue
-            .front()
-            .is_some_and(|front| self.credit() > 0 || front.payload.len() == self.front_sent)
+        let Some(front) = self.queue.front() else {
+            return false;
+        };
+        let remaining = front.payload.len() - self.front_sent;
+        self.front_room()
+            .is_some_and(|room| room > 0 || remaining == 0)
     }
 }
 
@@ -107,11 +128,11 @@ pub(super) struct RecvStream {
     pub(super) ended: Option<CloseCode>,
     /// Whether the application lost interest: messages are dropped as they come.
     pub(super) discards: bool,
-    /// Payload bytes received since the stream opened.
+    /// What was received has taken of the window since the stream opened.
     pub(super) received: u64,
-    /// Payload bytes that the application is done with.
+    /// So much of it as the application is done with.
     pub(super) released: u64,
-    /// Payload bytes that the peer may send since the stream opened, as it was told.
+    /// The window since the stream opened, as the peer was told.
     pub(super) limit: u64,
 }
 
@@ -139,7 +160,7 @@ impl RecvStream {
         let partial = self
             .partial
             .as_ref()
-            .map_or(0, |partial| partial.bytes.len() as u64);
+            .map_or(0, |partial| partial.bytes.len() as u64 + MESSAGE_CHARGE);
         let unreleased = self.received - self.released;
         let only_partial = unreleased - partial <= window / 4;
         let limit = self.released + window + if only_partial { partial } else { 0 };

@@ -86,7 +86,7 @@ impl Node {
         while let Some(event) = self.session.poll_event() {
             if let Event::Readable(stream) = event {
                 while let Some(message) = self.session.recv(stream) {
-                    self.session.release(stream, message.payload.len());
+                    self.session.release(stream, message.charge());
                     happenings.push_back(Happening::Message {
                         at: end,
                         stream,

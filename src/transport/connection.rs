@@ -285,11 +285,11 @@ impl Stream {
 
     fn take(&self, message: Message) -> Received {
         let stream = self.stream.id;
-        if let Some(bytes) = self
+        if let Some(charge) = self
             .stream
-            .count_taken(message.payload.len(), self.handle.shared.window)
+            .count_taken(message.charge(), self.handle.shared.window)
         {
-            self.handle.shared.push(Command::Release { stream, bytes });
+            self.handle.shared.push(Command::Release { stream, charge });
         }
         let request = match message.kind {
             RecordKind::Request { correlation } => Some(correlation),

@@ -160,7 +160,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                     }
                 }
             }
-            Command::Release { stream, bytes } => self.session.release(stream, bytes),
+            Command::Release { stream, charge } => self.session.release(stream, charge),
             Command::Open {
                 name,
                 config,
@@ -353,7 +353,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         while let Some(message) = self.session.recv(id) {
             match stream {
                 Some(stream) => released += stream.deliver(message),
-                None => released += message.payload.len(),
+                None => released += message.charge(),
             }
         }
         if let Some(stream) = stream {

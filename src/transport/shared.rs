@@ -23,7 +23,7 @@ pub(super) enum Command {
     },
     Release {
         stream: StreamId,
-        bytes: usize,
+        charge: usize,
     },
     Open {
         name: String,
@@ -248,15 +248,15 @@ impl StreamShared {
         }
     }
 
-    /// Delivers messages; replies go to those who wait for them. Bytes that need no more releasing
-    /// by the application are returned.
+    /// Delivers messages; replies go to those who wait for them. What the application need not release
+    /// is returned.
     pub(super) fn deliver(&self, message: Message) -> usize {
         if let RecordKind::Reply { correlation } = message.kind {
-            let len = message.payload.len();
+            let charge = message.charge();
             if let Some(waiter) = lock(&self.requests).remove(&correlation) {
                 let _ = waiter.send(message.payload);
             }
-            return len;
+            return charge;
         }
         lock(&self.inbound).queue.push_back(message);
         0

@@ -63,8 +63,8 @@ pub struct ProbeReply {
 /// Acknowledges blocks; all counts are since the connection began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
-    /// Blocks received and delivered to their streams.
-    pub blocks: u64,
+    /// Numbered frames received that have taken effect: blocks, opens, closes, go-aways, defines.
+    pub frames: u64,
     /// Bytes received in all, control frames and handshake included.
     pub wire_bytes: u64,
     /// When the last of them was received, on the receiver's clock, ns.
@@ -225,6 +225,14 @@ pub struct Define {
 const DEFINE_CONTEXT: u8 = 0x01;
 
 impl Control {
+    /// Whether the frame is numbered: it takes effect in order with the blocks, and is acknowledged.
+    pub const fn is_numbered(&self) -> bool {
+        matches!(
+            self,
+            Self::Open(_) | Self::Close(_) | Self::GoAway(_) | Self::Define(_)
+        )
+    }
+
     pub(super) const fn kind(&self) -> u8 {
         match self {
             Self::Probe(_) => 1,
@@ -254,7 +262,7 @@ impl Control {
                 decoded: parse_reports(&mut fields)?,
             }),
             3 => Self::Ack(Ack {
-                blocks: fields.varint()?,
+                frames: fields.varint()?,
                 wire_bytes: fields.varint()?,
                 received_nanos: fields.varint()?,
                 held_nanos: fields.varint()?,
@@ -262,7 +270,7 @@ impl Control {
             }),
             4 => Self::Open(Open {
                 stream: stream_id(&mut fields)?,
-                group: GroupId(fields.byte()?),
+                group: group_id(&mut fields)?,
                 window: fields.varint()?,
                 name: fields.text("stream name length", MAX_NAME_LEN)?.to_owned(),
             }),
@@ -292,7 +300,10 @@ impl Control {
                 });
             }
         };
-        fields.finish()?;
+        // Measurements may grow fields in later versions; what changes the session's state may not.
+        if !matches!(control, Self::Probe(_) | Self::ProbeReply(_) | Self::Ack(_)) {
+            fields.finish()?;
+        }
         Ok(Some(control))
     }
 
@@ -308,7 +319,7 @@ impl Control {
                 put_reports(out, &reply.decoded);
             }
             Self::Ack(ack) => {
-                put_varint(out, ack.blocks);
+                put_varint(out, ack.frames);
                 put_varint(out, ack.wire_bytes);
                 put_varint(out, ack.received_nanos);
                 put_varint(out, ack.held_nanos);
@@ -316,7 +327,7 @@ impl Control {
             }
             Self::Open(open) => {
                 put_varint(out, u64::from(open.stream.get()));
-                out.push(open.group.0);
+                put_varint(out, u64::from(open.group.0));
                 put_varint(out, open.window);
                 put_text(out, &open.name, MAX_NAME_LEN);
             }
@@ -341,7 +352,7 @@ impl Control {
             Self::Define(define) => {
                 out.push(define.slot.get());
                 out.push(define.codec.to_wire());
-                out.push(define.group.0);
+                put_varint(out, u64::from(define.group.0));
                 out.push(if define.carries_context {
                     DEFINE_CONTEXT
                 } else {
@@ -363,6 +374,10 @@ fn stream_id(fields: &mut Fields<'_>) -> Result<StreamId, WireError> {
     })
 }
 
+fn group_id(fields: &mut Fields<'_>) -> Result<GroupId, WireError> {
+    Ok(GroupId(fields.varint_to("group", u64::from(u8::MAX))? as u8))
+}
+
 fn parse_define(fields: &mut Fields<'_>) -> Result<Define, WireError> {
     let slot = fields.byte()?;
     let slot = Slot::new(slot).ok_or(WireError::Unknown {
@@ -370,7 +385,7 @@ fn parse_define(fields: &mut Fields<'_>) -> Result<Define, WireError> {
         given: u64::from(slot),
     })?;
     let codec = CodecId::from_wire(fields.byte()?);
-    let group = GroupId(fields.byte()?);
+    let group = group_id(fields)?;
     let flags = fields.byte()?;
     if flags & !DEFINE_CONTEXT != 0 {
         return Err(WireError::Unknown {
@@ -446,7 +461,7 @@ mod tests {
                 decoded: vec![report],
             }),
             Control::Ack(Ack {
-                blocks: 12,
+                frames: 12,
                 wire_bytes: 99_000,
                 received_nanos: 77,
                 held_nanos: 0,

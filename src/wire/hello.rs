@@ -29,11 +29,35 @@ const TAG_CODECS: u8 = 2;
 const TAG_FEATURES: u8 = 3;
 const TAG_LIMITS: u8 = 4;
 
+/// Which side of a connection one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The side that connected; opens even streams.
+    Connector,
+    /// The side that accepted; opens odd streams.
+    Acceptor,
+}
+
+impl Role {
+    fn from_wire(byte: u8) -> Result<Self, WireError> {
+        match byte {
+            0 => Ok(Self::Connector),
+            1 => Ok(Self::Acceptor),
+            _ => Err(WireError::Unknown {
+                what: "role",
+                given: u64::from(byte),
+            }),
+        }
+    }
+}
+
 /// What one side says of itself at the beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Lowest and highest version spoken.
     pub versions: (u8, u8),
+    /// The side that says this; two sides of one role refuse each other.
+    pub role: Role,
     /// Chosen at random by the side that sends it, anew for each session.
     pub session: [u8; 16],
     /// What this side can decode, besides identity.
@@ -115,6 +139,7 @@ impl Hello {
         out.extend_from_slice(&[0; 2]);
         put_field(out, TAG_SESSION, |value| {
             value.extend_from_slice(&self.session);
+            value.push(self.role as u8);
         });
         put_field(out, TAG_CODECS, |value| {
             for codec in &self.codecs {
@@ -219,8 +244,9 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
             TAG_SESSION => {
                 let mut id = [0; 16];
                 id.copy_from_slice(inner.bytes(16)?);
+                let role = Role::from_wire(inner.byte()?)?;
                 inner.finish()?;
-                session = Some(id);
+                session = Some((id, role));
             }
             TAG_CODECS => codecs = Some(parse_codecs(value)?),
             TAG_FEATURES => {
@@ -248,11 +274,13 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
     let (offered, required) = features.ok_or(WireError::MissingField { field: "features" })?;
     let [max_message, max_block, max_streams, window] =
         limits.ok_or(WireError::MissingField { field: "limits" })?;
+    let (session, role) = session.ok_or(WireError::MissingField {
+        field: "session id",
+    })?;
     Ok(Hello {
         versions,
-        session: session.ok_or(WireError::MissingField {
-            field: "session id",
-        })?,
+        session,
+        role,
         codecs: codecs.ok_or(WireError::MissingField { field: "codecs" })?,
         offered,
         required,
@@ -285,6 +313,7 @@ mod tests {
     fn hello() -> Hello {
         Hello {
             versions: (VERSION_MIN, VERSION_MAX),
+            role: Role::Acceptor,
             session: *b"0123456789abcdef",
             codecs: vec![PeerCodec {
                 codec: CodecId::ZSTD,

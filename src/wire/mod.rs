@@ -22,11 +22,11 @@ pub use self::header::{
     BlockHeader, Frame, LONG_CHECK_LEN, MAX_SHORT_BODY, SHORT_CHECK_LEN, SLOTS, Slot, parse_frame,
 };
 pub use self::hello::{
-    Features, HELLO_PREFIX_LEN, Hello, MAGIC, MAX_HELLO_LEN, PeerCodec, VERSION_MAX, VERSION_MIN,
-    negotiate_version,
+    Features, HELLO_PREFIX_LEN, Hello, MAGIC, MAX_HELLO_LEN, PeerCodec, Role, VERSION_MAX,
+    VERSION_MIN, negotiate_version,
 };
 pub(crate) use self::record::Place;
-pub use self::record::{Record, RecordKind, RecordReader, RecordWriter};
+pub use self::record::{MESSAGE_CHARGE, Record, RecordKind, RecordReader, RecordWriter};
 pub use self::varint::{put_varint, read_varint, varint_len};
 
 use core::fmt;

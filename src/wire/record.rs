@@ -20,6 +20,10 @@ const STREAM: u8 = 0x10;
 const LENGTH: u8 = 0x08;
 const RESERVED: u8 = 0x07;
 
+/// Bytes of a stream's window that each message takes besides its payload: what a message costs its
+/// receiver however short it is, so that empty ones are limited too.
+pub const MESSAGE_CHARGE: u64 = 32;
+
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
