@@ -1,0 +1,431 @@
+//! What the transport costs with compression out of the way (policy `none`), against tokio-util's
+//! `LengthDelimitedCodec` over the same kind of socket, in the same run.
+//!
+//! Echo round trips and one-way messages a second, over TCP on loopback, client and server each on
+//! a runtime and thread of its own. Rounds of the contestants are interleaved and every ratio is the
+//! median of the ratios of rounds that ran next to each other, since machines are noisy.
+//!
+//! `cargo bench --bench transport [-- --quick] [-- --flavor current|multi] [-- --only echo|oneway]
+//! [-- --size BYTES]`
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a measurement reads the clock; the core that is measured does not"
+)]
+
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::{SinkExt, Stream as _};
+use hdrhistogram::Histogram;
+use tautline::control::PolicyConfig;
+use tautline::session::{SessionConfig, StreamConfig};
+use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Frames = Framed<TcpStream, LengthDelimitedCodec>;
+
+const SIZES: [usize; 5] = [64, 256, 1 << 10, 16 << 10, 64 << 10];
+/// Buffers of the baseline, both ways: eight times the default of tokio-util, which is slower.
+const FRAMED_BUFFER: usize = 64 << 10;
+/// The message that ends a one-way round; shorter than every size measured.
+const END: &[u8] = b"!";
+
+fn main() -> Result<(), Error> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let plan = Plan::from_args(&args)?;
+    for flavor in [Flavor::Current, Flavor::Multi] {
+        if plan.flavor.is_none_or(|only| only == flavor) {
+            run(flavor, &plan)?;
+        }
+    }
+    Ok(())
+}
+
+/// How tokio runs the client and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flavor {
+    Current,
+    Multi,
+}
+
+impl Flavor {
+    fn runtime(self) -> std::io::Result<Runtime> {
+        match self {
+            Self::Current => tokio::runtime::Builder::new_current_thread(),
+            Self::Multi => {
+                let mut builder = tokio::runtime::Builder::new_multi_thread();
+                builder.worker_threads(2);
+                builder
+            }
+        }
+        .enable_all()
+        .build()
+    }
+}
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+struct Plan {
+    rounds: usize,
+    echoes: usize,
+    /// Messages of a one-way round, and the bytes that they have at most.
+    messages: usize,
+    bytes: usize,
+    flavor: Option<Flavor>,
+    only: Option<String>,
+    size: Option<usize>,
+}
+
+impl Plan {
+    fn from_args(args: &[String]) -> Result<Self, Error> {
+        let has = |flag: &str| args.iter().any(|arg| arg == flag);
+        let value = |flag: &str| {
+            let at = args.iter().position(|arg| arg == flag)?;
+            args.get(at + 1).cloned()
+        };
+        // Cargo says `--bench` to measure; without it, this is only to show that it runs.
+        let (rounds, echoes, messages, bytes) = if has("--test") || !has("--bench") {
+            (1, 10, 100, 1 << 20)
+        } else if has("--quick") {
+            (3, 500, 50_000, 16 << 20)
+        } else {
+            (9, 2000, 200_000, 64 << 20)
+        };
+        Ok(Self {
+            rounds,
+            echoes,
+            messages,
+            bytes,
+            flavor: match value("--flavor").as_deref() {
+                None => None,
+                Some("current") => Some(Flavor::Current),
+                Some("multi") => Some(Flavor::Multi),
+                Some(other) => return Err(format!("no flavor {other}").into()),
+            },
+            only: value("--only"),
+            size: value("--size").map(|size| size.parse()).transpose()?,
+        })
+    }
+
+    fn wants(&self, what: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == what)
+    }
+}
+
+fn run(flavor: Flavor, plan: &Plan) -> Result<(), Error> {
+    let (send_addresses, addresses) = mpsc::channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = thread::spawn(move || -> Result<(), Error> {
+        flavor.runtime()?.block_on(async move {
+            let listeners = Servers::start().await?;
+            send_addresses.send(listeners)?;
+            let _ = stopped.await;
+            Ok(())
+        })
+    });
+    let addresses = addresses.recv()?;
+    let plan = plan.clone();
+    let runtime = flavor.runtime()?;
+    runtime.block_on(async move {
+        // On the pool's own threads, where the runtime has any.
+        tokio::spawn(async move { measure(flavor, &plan, &addresses).await }).await?
+    })?;
+    drop(stop);
+    server.join().map_err(|_| "the server has panicked")?
+}
+
+// ---- servers
+
+/// Where the servers listen.
+#[derive(Clone, Debug)]
+struct Servers {
+    framed: SocketAddr,
+    plain: Address,
+    checked: Address,
+}
+
+fn node(checksums: bool) -> Result<Node, Error> {
+    let session = SessionConfig::default()
+        .policy(PolicyConfig::None)
+        .checksums(checksums);
+    Ok(Node::new(
+        NodeConfig::default().session(session).guard(None),
+    )?)
+}
+
+impl Servers {
+    async fn start() -> Result<Self, Error> {
+        Ok(Self {
+            framed: serve_framed().await?,
+            plain: serve_tautline(false).await?,
+            checked: serve_tautline(true).await?,
+        })
+    }
+}
+
+async fn serve_tautline(checksums: bool) -> Result<Address, Error> {
+    let listener = node(checksums)?.listen(&"127.0.0.1:0".parse()?).await?;
+    let address = listener.local_address()?;
+    tokio::spawn(async move {
+        while let Ok(connection) = listener.accept().await {
+            tokio::spawn(async move {
+                while let Ok(Some(stream)) = connection.accept().await {
+                    if stream.name() == "echo" {
+                        tokio::spawn(echo_stream(stream));
+                    } else {
+                        tokio::spawn(sink_stream(stream));
+                    }
+                }
+            });
+        }
+    });
+    Ok(address)
+}
+
+async fn echo_stream(stream: Stream) {
+    while let Ok(Some(message)) = stream.recv().await {
+        if stream.send(message.payload).await.is_err() {
+            break;
+        }
+    }
+}
+
+async fn sink_stream(stream: Stream) {
+    while let Ok(Some(message)) = stream.recv().await {
+        if message.payload == END && stream.send(Bytes::from_static(END)).await.is_err() {
+            break;
+        }
+    }
+}
+
+fn framed(socket: TcpStream) -> std::io::Result<Frames> {
+    socket.set_nodelay(true)?;
+    let mut frames = Framed::with_capacity(socket, LengthDelimitedCodec::new(), FRAMED_BUFFER);
+    frames.set_backpressure_boundary(FRAMED_BUFFER);
+    Ok(frames)
+}
+
+/// The next frame of the baseline.
+async fn next(frames: &mut Frames) -> Option<std::io::Result<bytes::BytesMut>> {
+    std::future::poll_fn(|cx| std::pin::Pin::new(&mut *frames).poll_next(cx)).await
+}
+
+async fn serve_framed() -> Result<SocketAddr, Error> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let Ok(mut frames) = framed(socket) else {
+                continue;
+            };
+            tokio::spawn(async move {
+                let Some(Ok(mode)) = next(&mut frames).await else {
+                    return;
+                };
+                let echoes = &mode[..] == b"echo";
+                while let Some(Ok(frame)) = next(&mut frames).await {
+                    if (echoes || &frame[..] == END) && frames.send(frame.freeze()).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    Ok(address)
+}
+
+// ---- contestants
+
+/// One who carries messages.
+enum Contestant {
+    Framed(Box<Frames>),
+    Tautline { stream: Stream, _keep: Connection },
+}
+
+impl Contestant {
+    async fn framed(address: SocketAddr, mode: &'static str) -> Result<Self, Error> {
+        let mut frames = framed(TcpStream::connect(address).await?)?;
+        frames.send(Bytes::from_static(mode.as_bytes())).await?;
+        Ok(Self::Framed(Box::new(frames)))
+    }
+
+    async fn tautline(address: &Address, checksums: bool, mode: &str) -> Result<Self, Error> {
+        let connection = node(checksums)?.connect(address).await?;
+        let stream = connection.open(mode, StreamConfig::default()).await?;
+        Ok(Self::Tautline {
+            stream,
+            _keep: connection,
+        })
+    }
+
+    async fn all(servers: &Servers, mode: &'static str) -> Result<[Self; 3], Error> {
+        Ok([
+            Self::framed(servers.framed, mode).await?,
+            Self::tautline(&servers.plain, false, mode).await?,
+            Self::tautline(&servers.checked, true, mode).await?,
+        ])
+    }
+
+    /// Sends a message at once and waits for one.
+    async fn exchange(&mut self, message: Bytes) -> Result<(), Error> {
+        let len = message.len();
+        let received = match self {
+            Self::Framed(frames) => {
+                frames.send(message).await?;
+                next(frames).await.ok_or("the server has left")??.len()
+            }
+            Self::Tautline { stream, .. } => {
+                stream.send(message).await?;
+                let received = stream.recv().await?.ok_or("the server has left")?;
+                received.payload.len()
+            }
+        };
+        assert_eq!(received, len, "the message that came back is another one");
+        Ok(())
+    }
+
+    async fn one_way(&mut self, message: &Bytes, count: usize) -> Result<(), Error> {
+        match self {
+            Self::Framed(frames) => {
+                for _ in 0..count {
+                    frames.feed(message.clone()).await?;
+                }
+                SinkExt::<Bytes>::flush(frames.as_mut()).await?;
+            }
+            Self::Tautline { stream, .. } => {
+                for _ in 0..count {
+                    stream.send(message.clone()).await?;
+                }
+            }
+        }
+        self.exchange(Bytes::from_static(END)).await
+    }
+}
+
+// ---- measuring
+
+/// What a round of one contestant has shown.
+#[derive(Clone, Copy, Debug, Default)]
+struct Echo {
+    p50: f64,
+    p99: f64,
+}
+
+async fn measure(flavor: Flavor, plan: &Plan, servers: &Servers) -> Result<(), Error> {
+    let sizes = SIZES
+        .into_iter()
+        .filter(|size| plan.size.is_none_or(|only| only == *size));
+    let sizes: Vec<_> = sizes.collect();
+    println!("\n### {flavor:?} thread runtimes, {} rounds\n", plan.rounds);
+    if plan.wants("echo") {
+        println!(
+            "| echo, bytes | framed p50, µs | p99 | tautline p50 | p99 | with checksums p50 | p99 | p50 ratio | with checksums | p99 ratio |"
+        );
+        println!("|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+        let mut contestants = Contestant::all(servers, "echo").await?;
+        for size in &sizes {
+            echo(plan, *size, &mut contestants).await?;
+        }
+        println!();
+    }
+    if plan.wants("oneway") {
+        println!(
+            "| one way, bytes | framed, 1000/s | tautline | with checksums | ratio | with checksums |"
+        );
+        println!("|--:|--:|--:|--:|--:|--:|");
+        let mut contestants = Contestant::all(servers, "sink").await?;
+        for size in &sizes {
+            one_way(plan, *size, &mut contestants).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn echo(plan: &Plan, size: usize, contestants: &mut [Contestant; 3]) -> Result<(), Error> {
+    let message = Bytes::from(vec![7; size]);
+    let mut rounds = Vec::new();
+    // Round 0 warms up.
+    for round in 0..=plan.rounds {
+        let mut results = [Echo::default(); 3];
+        for at in order(round) {
+            let contestant = &mut contestants[at];
+            let mut histogram = Histogram::<u64>::new_with_bounds(100, 10_000_000_000, 3)?;
+            for _ in 0..plan.echoes {
+                let started = Instant::now();
+                contestant.exchange(message.clone()).await?;
+                histogram.saturating_record(nanos(started.elapsed()));
+            }
+            results[at] = Echo {
+                p50: histogram.value_at_quantile(0.5) as f64 / 1e3,
+                p99: histogram.value_at_quantile(0.99) as f64 / 1e3,
+            };
+        }
+        if round > 0 {
+            rounds.push(results);
+        }
+    }
+    let p50 = |at: usize| median(rounds.iter().map(|round| round[at].p50));
+    let p99 = |at: usize| median(rounds.iter().map(|round| round[at].p99));
+    println!(
+        "| {size} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} | {:.2} |",
+        p50(0),
+        p99(0),
+        p50(1),
+        p99(1),
+        p50(2),
+        p99(2),
+        median(rounds.iter().map(|round| round[1].p50 / round[0].p50)),
+        median(rounds.iter().map(|round| round[2].p50 / round[0].p50)),
+        median(rounds.iter().map(|round| round[1].p99 / round[0].p99)),
+    );
+    Ok(())
+}
+
+async fn one_way(plan: &Plan, size: usize, contestants: &mut [Contestant; 3]) -> Result<(), Error> {
+    let message = Bytes::from(vec![7; size]);
+    let count = plan.messages.min(plan.bytes / size).max(1);
+    let mut rounds = Vec::new();
+    for round in 0..=plan.rounds {
+        let mut results = [0.0; 3];
+        for at in order(round) {
+            let started = Instant::now();
+            contestants[at].one_way(&message, count).await?;
+            results[at] = count as f64 / started.elapsed().as_secs_f64() / 1e3;
+        }
+        if round > 0 {
+            rounds.push(results);
+        }
+    }
+    let rate = |at: usize| median(rounds.iter().map(|round| round[at]));
+    println!(
+        "| {size} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} |",
+        rate(0),
+        rate(1),
+        rate(2),
+        median(rounds.iter().map(|round| round[1] / round[0])),
+        median(rounds.iter().map(|round| round[2] / round[0])),
+    );
+    Ok(())
+}
+
+/// Whose turn it is: forwards in one round, backwards in the next.
+fn order(round: usize) -> [usize; 3] {
+    if round % 2 == 0 { [0, 1, 2] } else { [2, 1, 0] }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

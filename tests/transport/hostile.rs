@@ -1,0 +1,374 @@
+//! Peers that do not keep to the protocol: raw sockets against a listener that serves others.
+
+use std::time::Duration;
+
+use tautline::codecs::CodecId;
+use tautline::session::{SessionConfig, SessionError, StreamConfig};
+use tautline::transport::{Address, Connection, Listener, Stream};
+use tautline::wire::{
+    BlockHeader, Check, Control, Define, Features, Frame, GoAway, GoAwayCode, GroupId, Hello,
+    MAGIC, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame, plain_crc,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::support::{accept, listen, next, node, open, within};
+
+const MAX_MESSAGE: usize = 100_000;
+const MAX_BLOCK: usize = 64 << 10;
+const WINDOW: u64 = 8 << 10;
+
+/// A listener with a well-behaved connection that must not notice anything.
+struct Victim {
+    listener: Listener,
+    address: Address,
+    client: Stream,
+    server: Stream,
+    _connections: (Connection, Connection),
+}
+
+impl Victim {
+    async fn new() -> Self {
+        Self::with(SessionConfig::default()).await
+    }
+
+    async fn with(session: SessionConfig) -> Self {
+        let session = session
+            .max_message(MAX_MESSAGE)
+            .max_block(MAX_BLOCK)
+            .window(WINDOW);
+        let listener = listen(&node(session.clone())).await;
+        let address = listener.local_address().expect("an address");
+        let client = node(session);
+        let (client, server) =
+            within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+        let connections = (client.expect("a connection"), server.expect("one"));
+        Self {
+            client: open(&connections.0, "good").await,
+            server: accept(&connections.1).await,
+            listener,
+            address,
+            _connections: connections,
+        }
+    }
+
+    /// A raw connection and its other end.
+    async fn attack(&self) -> (TcpStream, Connection) {
+        let socket = TcpStream::connect(self.address.to_string()).await;
+        let connection = within(self.listener.accept()).await.expect("a connection");
+        (socket.expect("a socket"), connection)
+    }
+
+    async fn is_unharmed(&self) {
+        for message in ["one", "two"] {
+            within(self.client.send(message.into()))
+                .await
+                .expect("room");
+            assert_eq!(next(&self.server).await, Some(message.into()));
+        }
+    }
+
+    /// What the peer who sends `bytes` is told, and how the session ends here.
+    async fn refuses(&self, bytes: &[u8]) -> (GoAway, SessionError) {
+        let (mut socket, connection) = self.attack().await;
+        socket.write_all(bytes).await.expect("a write");
+        let mut answer = Vec::new();
+        within(socket.read_to_end(&mut answer))
+            .await
+            .expect("all of the answer, then an end");
+        drop(socket);
+        let error = within(connection.closed())
+            .await
+            .expect_err("a session that failed");
+        let accepted = loop {
+            match within(connection.accept()).await {
+                Ok(Some(_)) => {}
+                other => break other.map(|_| ()),
+            }
+        };
+        assert_eq!(accepted, Err(error.clone()), "errors are sticky");
+        let opened = within(connection.open("x", StreamConfig::default())).await;
+        assert!(opened.is_err());
+        self.is_unharmed().await;
+        (go_away(&answer), error)
+    }
+
+    /// As [`Self::refuses`], for bytes after a handshake.
+    async fn refuses_after_hello(&self, bytes: &[u8]) -> (GoAway, WireError) {
+        let mut all = hello();
+        all.extend_from_slice(bytes);
+        let (go_away, error) = self.refuses(&all).await;
+        match error {
+            SessionError::Peer(error) => {
+                assert_eq!(go_away.code, error.code());
+                assert_eq!(go_away.detail, error.to_string());
+                (go_away, error)
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn hello() -> Vec<u8> {
+    let mut out = Vec::new();
+    Hello {
+        versions: (1, 1),
+        session: [7; 16],
+        codecs: Vec::new(),
+        offered: Features::CHECKSUMS,
+        required: Features::default(),
+        max_message: 1 << 20,
+        max_block: 1 << 16,
+        max_streams: 100,
+        window: 1 << 16,
+    }
+    .put(&mut out);
+    out
+}
+
+/// The go-away at the end of what the listener's side says.
+fn go_away(mut bytes: &[u8]) -> GoAway {
+    let (_, len) = Hello::parse(bytes)
+        .expect("a well-formed hello")
+        .expect("a whole hello");
+    bytes = &bytes[len..];
+    while let Some(frame) = parse_frame(bytes, 1 << 20, true).expect("a well-formed frame") {
+        match frame {
+            Frame::Control {
+                control: Some(Control::GoAway(go_away)),
+                ..
+            } => return go_away,
+            Frame::Control { len, .. } => bytes = &bytes[len..],
+            Frame::Block { header, body_at } => bytes = &bytes[body_at + header.body_len..],
+        }
+    }
+    panic!("no go-away")
+}
+
+fn stream() -> StreamId {
+    StreamId::new(0).expect("a number")
+}
+
+fn open_frame() -> Vec<u8> {
+    let mut out = Vec::new();
+    Control::Open(Open {
+        stream: stream(),
+        group: GroupId::default(),
+        window: 0,
+        name: "x".into(),
+    })
+    .put(&mut out);
+    out
+}
+
+/// A block that holds one message.
+fn message(len: usize) -> Vec<u8> {
+    let mut plain = Vec::new();
+    RecordWriter::default().put_whole(&mut plain, stream(), RecordKind::Message, None);
+    plain.resize(plain.len() + len, 5);
+    plain
+}
+
+fn block(slot: u8, body: &[u8], plain_len: Option<usize>, check: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    BlockHeader {
+        slot: Slot::new(slot).expect("a slot"),
+        epoch: None,
+        plain_len,
+        body_len: body.len(),
+        check,
+    }
+    .put(&mut out, true);
+    out.extend_from_slice(body);
+    out
+}
+
+fn good_block(body: &[u8]) -> Vec<u8> {
+    block(0, body, None, Check::default().advance(plain_crc(body)))
+}
+
+#[tokio::test]
+async fn strangers_are_told_that_they_are() {
+    let victim = Victim::new().await;
+    for bytes in [
+        &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
+        &[0; 5000],
+        &[0xff; 8],
+    ] {
+        let (go_away, error) = victim.refuses(bytes).await;
+        assert_eq!(go_away.code, GoAwayCode::Version);
+        let mut given = [0; 4];
+        given.copy_from_slice(&bytes[..4]);
+        let expected = WireError::WrongMagic {
+            given,
+            expected: MAGIC,
+        };
+        assert_eq!(error, SessionError::Peer(expected));
+    }
+}
+
+#[tokio::test]
+async fn another_version_is_refused_with_both() {
+    let victim = Victim::new().await;
+    let mut bytes = hello();
+    (bytes[4], bytes[5]) = (9, 5);
+    let (go_away, error) = victim.refuses(&bytes).await;
+    assert_eq!(go_away.code, GoAwayCode::Version);
+    let expected = WireError::Version {
+        peer_min: 5,
+        peer_max: 9,
+        min: 1,
+        max: 1,
+    };
+    assert_eq!(error, SessionError::Peer(expected));
+    for number in ["5", "9", "1"] {
+        assert!(go_away.detail.contains(number), "{}", go_away.detail);
+    }
+}
+
+#[tokio::test]
+async fn corrupted_blocks_are_told_as_undecodable() {
+    let victim = Victim::new().await;
+    for info in tautline::codecs::supported() {
+        if info.id == CodecId::IDENTITY {
+            continue;
+        }
+        let mut bytes = open_frame();
+        bytes.extend(block(info.id.to_wire(), &[0xfe; 300], Some(5000), 0));
+        let (go_away, error) = victim.refuses_after_hello(&bytes).await;
+        assert_eq!(go_away.code, GoAwayCode::Undecodable, "{}", info.id);
+        assert!(
+            matches!(error, WireError::Undecodable { wire_len: 300, .. }),
+            "{}: {error}",
+            info.id
+        );
+    }
+}
+
+#[tokio::test]
+async fn unknown_codecs_and_slots_are_refused() {
+    let victim = Victim::new().await;
+    let mut bytes = Vec::new();
+    Control::Define(Define {
+        slot: Slot::new(9).expect("a slot"),
+        codec: CodecId::from_wire(99),
+        group: GroupId::default(),
+        carries_context: false,
+        dictionary: 0,
+    })
+    .put(&mut bytes);
+    let (go_away, error) = victim.refuses_after_hello(&bytes).await;
+    assert_eq!(go_away.code, GoAwayCode::Protocol);
+    let (what, given) = ("codec", 99);
+    assert_eq!(error, WireError::Unknown { what, given });
+
+    let (go_away, error) = victim
+        .refuses_after_hello(&block(12, b"body", None, 0))
+        .await;
+    assert_eq!(go_away.code, GoAwayCode::Protocol);
+    let (what, given) = ("slot", 12);
+    assert_eq!(error, WireError::Unknown { what, given });
+}
+
+#[tokio::test]
+async fn lengths_over_the_limits_are_refused_with_both_numbers() {
+    let victim = Victim::new().await;
+    // Headers alone: nothing is waited for, nothing reserved.
+    let mut long = block(0, &vec![0; MAX_BLOCK + 1], None, 0);
+    long.truncate(20);
+    let mut bomb = block(1, &[0; 100], Some(1 << 30), 0);
+    bomb.truncate(20);
+    for (bytes, given) in [(long, MAX_BLOCK as u64 + 1), (bomb, 1 << 30)] {
+        let (go_away, error) = victim.refuses_after_hello(&bytes).await;
+        assert_eq!(go_away.code, GoAwayCode::Limit);
+        let WireError::FieldTooLarge {
+            given: told, max, ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!((told, max), (given, MAX_BLOCK as u64));
+        assert!(go_away.detail.contains(&given.to_string()));
+        assert!(go_away.detail.contains(&max.to_string()));
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_overruns_its_window_is_refused() {
+    let victim = Victim::new().await;
+    let mut bytes = open_frame();
+    bytes.extend(good_block(&message(WINDOW as usize + 1)));
+    let (go_away, error) = victim.refuses_after_hello(&bytes).await;
+    assert_eq!(go_away.code, GoAwayCode::Limit);
+    let expected = WireError::FieldTooLarge {
+        field: "bytes on a stream",
+        given: WINDOW + 1,
+        max: WINDOW,
+    };
+    assert_eq!(error, expected);
+}
+
+#[tokio::test]
+async fn a_wrong_checksum_is_told_with_both() {
+    let victim = Victim::new().await;
+    let body = message(100);
+    let right = Check::default().advance(plain_crc(&body)) & 0xffff;
+    let wrong = right ^ 1;
+    let mut bytes = open_frame();
+    bytes.extend(block(0, &body, None, wrong));
+    let (go_away, error) = victim.refuses_after_hello(&bytes).await;
+    assert_eq!(go_away.code, GoAwayCode::Integrity);
+    let WireError::Checksum {
+        given, computed, ..
+    } = error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!((given & 0xffff, computed & 0xffff), (wrong, right));
+}
+
+#[tokio::test]
+async fn a_frame_cut_short_ends_the_session_as_lost() {
+    let victim = Victim::new().await;
+    let mut whole = hello();
+    whole.extend(open_frame());
+    whole.extend(good_block(&message(500)));
+    for len in [0, 1, 7, 20, whole.len() - 500, whole.len() - 1] {
+        let (mut socket, connection) = victim.attack().await;
+        socket.write_all(&whole[..len]).await.expect("a write");
+        socket.shutdown().await.expect("a shutdown");
+        let error = within(connection.closed()).await;
+        assert_eq!(error, Err(SessionError::ConnectionLost), "{len} bytes");
+        victim.is_unharmed().await;
+    }
+}
+
+#[tokio::test]
+async fn silence_is_given_up() {
+    let limit = Duration::from_millis(200);
+    let victim = Victim::with(SessionConfig::default().handshake_timeout(limit)).await;
+    for bytes in [&[][..], &hello()[..20]] {
+        let (mut socket, connection) = victim.attack().await;
+        socket.write_all(bytes).await.expect("a write");
+        let error = within(connection.closed()).await;
+        assert_eq!(error, Err(SessionError::HandshakeTimeout { limit }));
+        victim.is_unharmed().await;
+        let mut rest = Vec::new();
+        // Its end may come as a reset.
+        let _ = within(socket.read_to_end(&mut rest)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_never_reads_is_given_up_after_its_last_words() {
+    // Over a carrier of a few bytes, so that the go-away finds no room.
+    let (mut raw, theirs) = tokio::io::duplex(40);
+    let connection = node(SessionConfig::default())
+        .start(theirs, tautline::session::Role::Acceptor, "raw".into())
+        .expect("a start");
+    within(raw.write_all(b"GET / HTTP/1.1\r\n"))
+        .await
+        .expect("a write");
+    assert!(within(connection.closed()).await.is_err());
+    drop(raw);
+}

@@ -1,0 +1,8 @@
+//! The transport over real sockets. No test depends on how fast the machine is: whatever waits has
+//! a bound of a minute, and counts are compared instead of times.
+
+mod executor;
+mod hostile;
+mod lifecycle;
+mod messages;
+mod support;
