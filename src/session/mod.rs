@@ -55,7 +55,7 @@ const ACK_SPACING: Duration = Duration::from_millis(2);
 
 /// Bytes waiting to be written above which acknowledgements and probe replies wait too: a peer
 /// that sends and does not read must not make the output grow. Arbitrary, above what a block or two leave there.
-const MAX_UNREAD: usize = 1 << 20;
+const MAX_UNREAD: usize = 256 << 10;
 
 /// ```text
 /// Handshaking --peer's hello--> Established --close() or peer's go-away--> Draining --both gone--> Closed
@@ -254,7 +254,7 @@ impl Session {
             return;
         };
         let recv = &mut stream.recv;
-        recv.released = (recv.released + charge as u64).min(recv.received);
+        recv.released = (recv.released + charge as u64).min(recv.complete());
         if let Some(limit) = recv.new_limit(window) {
             self.put_control(&Control::Window(Window { stream: id, limit }));
         }
@@ -273,14 +273,12 @@ impl Session {
     /// Drops what comes on a stream from now on; the application has lost interest.
     pub fn discard(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.find(id) {
-            stream.recv.discards = true;
-            let charge = stream
-                .recv
-                .queue
-                .drain(..)
-                .map(|message| message.charge())
-                .sum();
-            self.release(id, charge);
+            let recv = &mut stream.recv;
+            recv.discards = true;
+            recv.queue.clear();
+            // What the application has taken and not released will not be released any more.
+            recv.released = recv.complete();
+            self.release(id, 0);
             self.streams.remove_if_over(id);
         }
     }

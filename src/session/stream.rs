@@ -149,6 +149,12 @@ impl RecvStream {
         }
     }
 
+    /// What whole messages have taken of the window since the stream opened.
+    pub(super) fn complete(&self) -> u64 {
+        let partial = self.partial.as_ref();
+        self.received - partial.map_or(0, |partial| partial.bytes.len() as u64 + MESSAGE_CHARGE)
+    }
+
     /// The limit that the peer should be told, if it has grown enough to be worth a frame.
     ///
     /// Bytes of an unfinished message count as released while the application has hardly anything
@@ -157,12 +163,8 @@ impl RecvStream {
         if self.ended.is_some() {
             return None;
         }
-        let partial = self
-            .partial
-            .as_ref()
-            .map_or(0, |partial| partial.bytes.len() as u64 + MESSAGE_CHARGE);
-        let unreleased = self.received - self.released;
-        let only_partial = unreleased - partial <= window / 4;
+        let partial = self.received - self.complete();
+        let only_partial = self.complete() - self.released <= window / 4;
         let limit = self.released + window + if only_partial { partial } else { 0 };
         if limit >= self.limit + (window / 2).max(1) {
             self.limit = limit;

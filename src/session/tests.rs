@@ -846,3 +846,35 @@ fn same_inputs_make_the_same_bytes() {
     };
     assert!(run() == run());
 }
+
+#[test]
+fn a_peer_that_asks_and_never_reads_costs_little_memory() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let id = pair.open();
+    let mut probes = Vec::new();
+    for id in 0..100 {
+        crate::wire::Control::Probe(crate::wire::Probe { id }).put(&mut probes);
+    }
+    let before = pair.b.session.output_len();
+    for round in 0..5000_u32 {
+        pair.b.input.extend_from_slice(&probes);
+        // Blocks want acknowledgements, too.
+        pair.a
+            .session
+            .send(id, Bytes::from_static(b"x"), RecordKind::Message)
+            .expect("room");
+        pair.now = pair.now + Duration::from_millis(20);
+        assert!(pair.a.session.poll_encode(pair.now).is_none());
+        let block = pair.a.take_output(pair.now);
+        pair.b.input.extend_from_slice(&block);
+        let now = pair.now;
+        let _ = pair.b.session.handle_input(now, &mut pair.b.input);
+        assert!(pair.b.session.poll_encode(now).is_none());
+        assert!(
+            pair.b.session.poll_timeout().is_none_or(|due| due >= now),
+            "a time that has passed is waited for, in round {round}"
+        );
+        let len = pair.b.session.output_len() - before;
+        assert!(len < 300 << 10, "{len} bytes wait in round {round}");
+    }
+}
