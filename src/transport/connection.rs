@@ -91,10 +91,13 @@ impl Connection {
             return Err(failure());
         }
         match answer.await {
-            Ok(Ok(stream)) => Ok(Stream {
-                handle: Arc::clone(&self.handle),
-                stream,
-            }),
+            Ok(Ok(opened)) => match opened.take() {
+                Some(stream) => Ok(Stream {
+                    handle: Arc::clone(&self.handle),
+                    stream,
+                }),
+                None => Err(failure()),
+            },
             Ok(Err(OpenError::Closed)) | Err(_) => Err(failure()),
             Ok(Err(error)) => Err(error.into()),
         }
@@ -116,6 +119,13 @@ impl Connection {
                 }));
             }
             if shared.is_closed() {
+                // One may have been opened just before.
+                if let Some(stream) = shared.pop_opened() {
+                    return Ok(Some(Stream {
+                        handle: Arc::clone(&self.handle),
+                        stream,
+                    }));
+                }
                 // Pass the word on to others who wait.
                 shared.opened_notify.notify_one();
                 return shared.failure().map_or(Ok(None), Err);
@@ -269,12 +279,9 @@ impl Stream {
     ///
     /// The sender gave up, or the session has failed.
     pub async fn recv(&self) -> Result<Option<Received>, RecvError> {
-        loop {
-            match self.stream.pop() {
-                Some(Ok(message)) => return Ok(Some(self.take(message))),
-                Some(Err(ended)) => return ended.map(|()| None),
-                None => self.stream.readable.notified().await,
-            }
+        match self.stream.next().await {
+            Ok(message) => Ok(Some(self.take(message))),
+            Err(ended) => ended.map(|()| None),
         }
     }
 
@@ -313,6 +320,9 @@ impl Stream {
             stream: &self.stream,
             correlation,
         };
+        if self.stream.has_ended() && !self.stream.is_closed.load(Ordering::Acquire) {
+            return Err(RequestError::Ended);
+        }
         let exchange = async {
             self.send_as(payload, RecordKind::Request { correlation })
                 .await?;

@@ -2,7 +2,7 @@
 
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -18,7 +18,7 @@ use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::Grant;
 use super::node::NodeShared;
-use super::shared::{Command, Phase, Shared, StreamShared};
+use super::shared::{Command, OpenedStream, Phase, Shared, StreamShared};
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
 use crate::session::{DecodedBlock, EncodedBlock, Event, Session};
 use crate::units::Time;
@@ -32,6 +32,8 @@ const READ_LEN: usize = 64 << 10;
 const MAX_ROUNDS: usize = 16;
 /// Pieces of output given to one write.
 const MAX_SLICES: usize = 16;
+/// How long the last bytes of a closed connection may wait for the socket to take some of them.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a closed connection's peer may take to close too, so that our last words reach it: a
 /// socket that is closed with unread input is reset.
 const LINGER: Duration = Duration::from_millis(500);
@@ -46,12 +48,12 @@ enum Done {
 }
 
 /// ```text
-/// Open --session closed--> Flushing --all written or stalled--> Lingering --eof or time--> over
+/// Open --session closed--> Flushing --all written, failed or stuck--> Lingering --eof or time--> over
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    Flushing,
+    Flushing { until: Time },
     Lingering { until: Time },
 }
 
@@ -169,9 +171,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 let result = self.session.open(&name, config).map(|id| {
                     let stream = Arc::new(StreamShared::new(id, name));
                     self.streams.insert(id, Arc::clone(&stream));
-                    stream
+                    OpenedStream::new(Arc::clone(&self.shared), stream)
                 });
-                // Who asked may have stopped waiting: then the stream's handle is dropped at once.
+                // Who asked may have stopped waiting: then the stream is dropped at once.
                 let _ = reply.send(result);
             }
             Command::Drop { stream } => {
@@ -348,17 +350,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
     }
 
     fn deliver(&mut self, id: StreamId) {
-        let stream = self.streams.get(&id);
-        let mut released = 0;
-        while let Some(message) = self.session.recv(id) {
-            match stream {
-                Some(stream) => released += stream.deliver(message),
-                None => released += message.charge(),
-            }
-        }
-        if let Some(stream) = stream {
-            stream.readable.notify_one();
-        }
+        let session = &mut self.session;
+        let messages = core::iter::from_fn(|| session.recv(id));
+        let released = match self.streams.get(&id) {
+            Some(stream) => stream.deliver(messages),
+            None => messages.map(|message| message.charge()).sum(),
+        };
         if released > 0 {
             self.session.release(id, released);
         }
@@ -366,14 +363,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
 
     fn on_closed(&mut self, result: Result<(), crate::session::SessionError>) {
         for (_, stream) in self.streams.drain() {
-            stream.end(result.clone().map_err(RecvError::Session));
+            // In this order: a request that can still be made is ended with the others.
             stream.close_sending();
+            stream.end(result.clone().map_err(RecvError::Session));
         }
         self.shared.phase.send_replace(Phase::Closed(result));
         self.shared.opened_notify.notify_waiters();
         self.shared.opened_notify.notify_one();
-        self.closing.get_or_insert(self.clock.now());
-        self.state = State::Flushing;
+        self.closing = None;
+        self.state = State::Flushing {
+            until: self.clock.now() + FLUSH_TIMEOUT,
+        };
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
@@ -384,8 +384,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             match Pin::new(&mut self.io).poll_write_vectored(cx, &slices[..filled]) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(written)) if written > 0 => {
-                    self.session.handle_written(self.clock.now(), written);
+                    let now = self.clock.now();
+                    self.session.handle_written(now, written);
                     any = true;
+                    if let State::Flushing { until } = &mut self.state {
+                        *until = now + FLUSH_TIMEOUT;
+                    }
                     if self.session.output_len() == 0 {
                         break;
                     }
@@ -409,11 +413,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
 
     /// After the session's end: the last bytes out, and a moment for the peer to read them.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.state == State::Flushing {
-            if self.session.output_len() > 0 {
+        if let State::Flushing { until } = self.state {
+            let stuck = self.clock.now() >= until;
+            if self.session.output_len() > 0 && !stuck {
                 return Poll::Pending;
             }
-            let _ = ready!(Pin::new(&mut self.io).poll_shutdown(cx));
+            if Pin::new(&mut self.io).poll_shutdown(cx).is_pending() && !stuck {
+                return Poll::Pending;
+            }
             self.state = State::Lingering {
                 until: self.clock.now() + LINGER,
             };
@@ -429,14 +436,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
 
     /// Registers the timer for the session's next time; whether that has come already.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let at = if let State::Lingering { until } = self.state {
-            Some(until)
-        } else {
-            let stall = self.closing.map(|last| last + STALL);
-            [self.session.poll_timeout(), stall]
-                .into_iter()
-                .flatten()
-                .min()
+        let at = match self.state {
+            State::Flushing { until } | State::Lingering { until } => Some(until),
+            State::Open => {
+                let stall = self.closing.map(|last| last + STALL);
+                [self.session.poll_timeout(), stall]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }
         };
         let Some(at) = at else { return false };
         if self.timer_at != Some(at) {

@@ -28,7 +28,7 @@ pub(super) enum Command {
     Open {
         name: String,
         config: StreamConfig,
-        reply: oneshot::Sender<Result<Arc<StreamShared>, OpenError>>,
+        reply: oneshot::Sender<Result<OpenedStream, OpenError>>,
     },
     /// The stream's handle is gone.
     Drop {
@@ -49,6 +49,35 @@ pub(super) enum Command {
         reply: oneshot::Sender<SessionStats>,
     },
     Close,
+}
+
+/// A stream on its way to who opened it: closed again if it doesn't arrive.
+#[derive(Debug)]
+pub(super) struct OpenedStream {
+    shared: Arc<Shared>,
+    stream: Option<Arc<StreamShared>>,
+}
+
+impl OpenedStream {
+    pub(super) const fn new(shared: Arc<Shared>, stream: Arc<StreamShared>) -> Self {
+        Self {
+            shared,
+            stream: Some(stream),
+        }
+    }
+
+    /// It has arrived.
+    pub(super) fn take(mut self) -> Option<Arc<StreamShared>> {
+        self.stream.take()
+    }
+}
+
+impl Drop for OpenedStream {
+    fn drop(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            self.shared.push(Command::Drop { stream: stream.id });
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -151,7 +180,13 @@ impl Shared {
     }
 
     pub(super) fn pop_opened(&self) -> Option<Arc<StreamShared>> {
-        lock(&self.opened).pop_front()
+        let mut opened = lock(&self.opened);
+        let stream = opened.pop_front();
+        // A permit stands for one or many: who else waits is woken by who was.
+        if !opened.is_empty() {
+            self.opened_notify.notify_one();
+        }
+        stream
     }
 
     pub(super) fn failure(&self) -> Option<SessionError> {
@@ -178,7 +213,8 @@ pub(super) struct StreamShared {
     pub(super) id: StreamId,
     pub(super) name: String,
     inbound: Mutex<Inbound>,
-    pub(super) readable: Notify,
+    readable: Notify,
+    receiving: AtomicUsize,
     /// Payload bytes taken by `send` that are not yet in a block.
     queued: AtomicUsize,
     waiting_for_room: AtomicUsize,
@@ -197,6 +233,7 @@ impl StreamShared {
             name,
             inbound: Mutex::default(),
             readable: Notify::new(),
+            receiving: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             waiting_for_room: AtomicUsize::new(0),
             room: Notify::new(),
@@ -250,23 +287,64 @@ impl StreamShared {
 
     /// Delivers messages; replies go to those who wait for them. What the application need not release
     /// is returned.
-    pub(super) fn deliver(&self, message: Message) -> usize {
-        if let RecordKind::Reply { correlation } = message.kind {
-            let charge = message.charge();
-            if let Some(waiter) = lock(&self.requests).remove(&correlation) {
-                let _ = waiter.send(message.payload);
+    pub(super) fn deliver(&self, messages: impl Iterator<Item = Message>) -> usize {
+        let mut released = 0;
+        let wakes = {
+            let mut inbound = lock(&self.inbound);
+            for message in messages {
+                if let RecordKind::Reply { correlation } = message.kind {
+                    released += message.charge();
+                    if let Some(waiter) = lock(&self.requests).remove(&correlation) {
+                        let _ = waiter.send(message.payload);
+                    }
+                } else {
+                    inbound.queue.push_back(message);
+                }
             }
-            return charge;
+            self.wakes_receiver(&inbound)
+        };
+        if wakes {
+            self.readable.notify_one();
         }
-        lock(&self.inbound).queue.push_back(message);
-        0
+        released
+    }
+
+    /// Whether a message is here for somebody who waits. Who has counted himself before this was
+    /// asked under the lock is seen; who does so after it looks at the queue once more.
+    fn wakes_receiver(&self, inbound: &Inbound) -> bool {
+        !inbound.queue.is_empty() && self.receiving.load(Ordering::Acquire) > 0
     }
 
     pub(super) fn pop(&self) -> Option<Result<Message, Result<(), RecvError>>> {
-        let mut inbound = lock(&self.inbound);
-        match inbound.queue.pop_front() {
-            Some(message) => Some(Ok(message)),
-            None => inbound.ended.clone().map(Err),
+        let (item, wakes) = {
+            let mut inbound = lock(&self.inbound);
+            match inbound.queue.pop_front() {
+                Some(message) => (Some(Ok(message)), self.wakes_receiver(&inbound)),
+                None => (inbound.ended.clone().map(Err), false),
+            }
+        };
+        if wakes {
+            // Several messages may have come with one call.
+            self.readable.notify_one();
+        }
+        item
+    }
+
+    /// Waits for the next message or the end.
+    pub(super) async fn next(&self) -> Result<Message, Result<(), RecvError>> {
+        loop {
+            if let Some(item) = self.pop() {
+                return item;
+            }
+            let _waiting = Waiting::new(&self.receiving);
+            let readable = self.readable.notified();
+            tokio::pin!(readable);
+            readable.as_mut().enable();
+            // What came between the first look and the registration is seen here.
+            if let Some(item) = self.pop() {
+                return item;
+            }
+            readable.await;
         }
     }
 
@@ -283,9 +361,12 @@ impl StreamShared {
     pub(super) fn end(&self, result: Result<(), RecvError>) {
         lock(&self.inbound).ended.get_or_insert(result);
         lock(&self.requests).clear();
-        // A permit for who is about to wait, and a call for those who already do.
-        self.readable.notify_one();
         self.readable.notify_waiters();
+    }
+
+    /// Whether nothing more comes than what is here.
+    pub(super) fn has_ended(&self) -> bool {
+        lock(&self.inbound).ended.is_some()
     }
 
     /// Nothing more goes.
@@ -294,9 +375,13 @@ impl StreamShared {
         self.room.notify_waiters();
     }
 
+    /// Waits for a reply from now on; in vain if nothing more comes.
     pub(super) fn add_request(&self, correlation: u64) -> oneshot::Receiver<Bytes> {
         let (sender, receiver) = oneshot::channel();
         lock(&self.requests).insert(correlation, sender);
+        if lock(&self.inbound).ended.is_some() {
+            self.remove_request(correlation);
+        }
         receiver
     }
 

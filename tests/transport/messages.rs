@@ -394,10 +394,16 @@ async fn streams_whose_opening_was_cancelled_are_closed() {
     };
     let opening = async {
         for _ in 0..100 {
+            // Before anybody has seen the call, and when its answer is on the way.
             tokio::select! {
                 biased;
                 _ = pair.client.open("cancelled", StreamConfig::default()) => {}
+                () = std::future::ready(()) => {}
+            }
+            tokio::select! {
+                biased;
                 () = tokio::task::yield_now() => {}
+                _ = pair.client.open("cancelled", StreamConfig::default()) => {}
             }
         }
         loop {
