@@ -94,9 +94,9 @@ impl Plan {
         let (rounds, echoes, messages, bytes) = if has("--test") || !has("--bench") {
             (1, 10, 100, 1 << 20)
         } else if has("--quick") {
-            (3, 500, 50_000, 16 << 20)
+            (3, 500, 100_000, 32 << 20)
         } else {
-            (9, 2000, 200_000, 64 << 20)
+            (9, 1500, 400_000, 256 << 20)
         };
         Ok(Self {
             rounds,
@@ -122,14 +122,16 @@ impl Plan {
 fn run(flavor: Flavor, plan: &Plan) -> Result<(), Error> {
     let (send_addresses, addresses) = mpsc::channel();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let server = thread::spawn(move || -> Result<(), Error> {
+    // Named, so that a profile tells the two apart.
+    let server = thread::Builder::new().name("server".into());
+    let server = server.spawn(move || -> Result<(), Error> {
         flavor.runtime()?.block_on(async move {
             let listeners = Servers::start().await?;
             send_addresses.send(listeners)?;
             let _ = stopped.await;
             Ok(())
         })
-    });
+    })?;
     let addresses = addresses.recv()?;
     let plan = plan.clone();
     let runtime = flavor.runtime()?;

@@ -853,7 +853,7 @@ fn a_peer_that_asks_and_never_reads_costs_little_memory() {
     let id = pair.open();
     let mut probes = Vec::new();
     for id in 0..100 {
-        crate::wire::Control::Probe(crate::wire::Probe { id }).put(&mut probes);
+        Control::Probe(Probe { id }).put(&mut probes);
     }
     let before = pair.b.session.output_len();
     for round in 0..5000_u32 {

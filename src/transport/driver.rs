@@ -447,7 +447,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             }
         };
         let Some(at) = at else { return false };
-        if self.timer_at != Some(at) {
+        // An earlier alarm may stand: it costs one look in vain, less than setting it for each message.
+        if self.timer_at.is_none_or(|set| at < set) {
             self.timer
                 .as_mut()
                 .reset(tokio::time::Instant::from_std(self.clock.instant(at)));
