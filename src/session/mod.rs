@@ -36,6 +36,8 @@ pub use self::job::{CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBloc
 use self::receiver::{Receiver, Taken};
 use self::sender::{Path, Sender};
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
+#[cfg(feature = "transport")]
+pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
 use crate::control::{Arms, BudgetRate, Policy, PolicyConfig, StreamEstimates};
@@ -233,7 +235,7 @@ impl Session {
         stream.stats.payload_sent += payload.len() as u64;
         send.queued_bytes += payload.len();
         send.queue.push_back(Queued { payload, kind });
-        self.sender.on_sendable(id, &mut self.streams);
+        self.sender.on_sendable(id, send);
         Ok(())
     }
 
@@ -244,6 +246,20 @@ impl Session {
             self.streams.remove_if_over(id);
         }
         message
+    }
+
+    /// Moves all messages of a stream to the end of `into`, as [`Self::recv`] would one by one.
+    pub fn recv_all(&mut self, id: StreamId, into: &mut VecDeque<Message>) {
+        let Some(stream) = self.streams.find(id) else {
+            return;
+        };
+        let queue = &mut stream.recv.queue;
+        if into.is_empty() {
+            core::mem::swap(queue, into);
+        } else {
+            into.append(queue);
+        }
+        self.streams.remove_if_over(id);
     }
 
     /// Says that the application is done with messages of a stream that took so much of its window
@@ -523,7 +539,7 @@ impl Session {
             });
         }
         send.limit = window.limit;
-        self.sender.on_sendable(window.stream, &mut self.streams);
+        self.sender.on_sendable(window.stream, send);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::event::Event;
 use super::inflight::Inflight;
 use super::job::{EncodeJob, EncodedBlock};
 use super::output::Output;
-use super::stream::Streams;
+use super::stream::{SendStream, Streams};
 use crate::codecs::{Arm, Encoded};
 use crate::control::{
     Arms, BudgetRate, CodecBudget, DecodeEstimates, LinkEstimator, Reason, RttEstimator, Situation,
@@ -94,12 +94,9 @@ impl Sender {
     }
 
     /// Puts a stream in line if it has something that may be sent.
-    pub(super) fn on_sendable(&mut self, id: StreamId, streams: &mut Streams) {
-        let Some(stream) = streams.find(id) else {
-            return;
-        };
-        if !stream.send.is_ready && stream.send.can_send() {
-            stream.send.is_ready = true;
+    pub(super) fn on_sendable(&mut self, id: StreamId, send: &mut SendStream) {
+        if !send.is_ready && send.can_send() {
+            send.is_ready = true;
             self.ready.push_back(id);
         }
     }

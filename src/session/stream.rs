@@ -178,7 +178,7 @@ impl RecvStream {
 /// All streams of a session.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    map: HashMap<StreamId, Stream, BuildHasherDefault<IdHasher>>,
+    map: HashMap<StreamId, Stream, BuildIdHasher>,
     connectors: u32,
     acceptors: u32,
 }
@@ -246,9 +246,11 @@ impl Streams {
     }
 }
 
+pub(crate) type BuildIdHasher = BuildHasherDefault<IdHasher>;
+
 /// Streams are numbered one after another by the protocol, so spreading their bits is enough.
 #[derive(Debug, Default)]
-pub(super) struct IdHasher(u64);
+pub(crate) struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {

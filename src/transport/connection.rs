@@ -8,10 +8,10 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
-use super::shared::{Command, Phase, Shared, StreamShared};
+use super::shared::{Command, OpenCommand, Phase, Popped, Shared, StreamShared};
 use crate::control::PolicyConfig;
 use crate::session::{
-    Message, OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
+    OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
 };
 use crate::wire::{RecordKind, StreamId};
 
@@ -83,11 +83,12 @@ impl Connection {
         };
         self.established().await.map_err(|_| failure())?;
         let (reply, answer) = oneshot::channel();
-        if !shared.push(Command::Open {
+        let command = OpenCommand {
             name: name.to_owned(),
             config,
             reply,
-        }) {
+        };
+        if !shared.push(Command::Open(Box::new(command))) {
             return Err(failure());
         }
         match answer.await {
@@ -279,23 +280,21 @@ impl Stream {
     ///
     /// The sender gave up, or the session has failed.
     pub async fn recv(&self) -> Result<Option<Received>, RecvError> {
-        match self.stream.next().await {
-            Ok(message) => Ok(Some(self.take(message))),
+        match self.stream.next(self.handle.shared.window).await {
+            Ok(popped) => Ok(Some(self.take(popped))),
             Err(ended) => ended.map(|()| None),
         }
     }
 
     /// The next message if it is here already.
     pub fn try_recv(&self) -> Option<Received> {
-        self.stream.pop()?.ok().map(|message| self.take(message))
+        let popped = self.stream.pop(self.handle.shared.window)?.ok()?;
+        Some(self.take(popped))
     }
 
-    fn take(&self, message: Message) -> Received {
+    fn take(&self, Popped { message, release }: Popped) -> Received {
         let stream = self.stream.id;
-        if let Some(charge) = self
-            .stream
-            .count_taken(message.charge(), self.handle.shared.window)
-        {
+        if let Some(charge) = release {
             self.handle.shared.push(Command::Release { stream, charge });
         }
         let request = match message.kind {
@@ -360,7 +359,7 @@ impl Stream {
     pub fn set_policy(&self, policy: PolicyConfig) {
         self.handle.shared.push(Command::SetPolicy {
             stream: self.stream.id,
-            policy,
+            policy: Box::new(policy),
         });
     }
 

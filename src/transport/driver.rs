@@ -4,7 +4,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::Grant;
 use super::node::NodeShared;
-use super::shared::{Command, OpenedStream, Phase, Shared, StreamShared};
+use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
-use crate::session::{DecodedBlock, EncodedBlock, Event, Session};
+use crate::session::{BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session};
 use crate::units::Time;
 use crate::wire::{CloseCode, StreamId};
 
@@ -63,9 +63,11 @@ pub(super) struct Driver<I> {
     shared: Arc<Shared>,
     node: Arc<NodeShared>,
     clock: Clock,
+    /// The time as it was read last: when this was polled, or after the latest write or codec.
+    now: Time,
     grant: Arc<Grant>,
     grant_seen: u64,
-    streams: HashMap<StreamId, Arc<StreamShared>>,
+    streams: HashMap<StreamId, Arc<StreamShared>, BuildIdHasher>,
     commands: Vec<Command>,
     input: BytesMut,
     input_ended: bool,
@@ -91,10 +93,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             session,
             shared,
             node,
+            now: clock.now(),
             clock,
             grant,
             grant_seen: u64::MAX,
-            streams: HashMap::new(),
+            streams: HashMap::default(),
             commands: Vec::new(),
             input: BytesMut::new(),
             input_ended: false,
@@ -163,11 +166,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 }
             }
             Command::Release { stream, charge } => self.session.release(stream, charge),
-            Command::Open {
-                name,
-                config,
-                reply,
-            } => {
+            Command::Open(command) => {
+                let OpenCommand {
+                    name,
+                    config,
+                    reply,
+                } = *command;
                 let result = self.session.open(&name, config).map(|id| {
                     let stream = Arc::new(StreamShared::new(id, name));
                     self.streams.insert(id, Arc::clone(&stream));
@@ -182,7 +186,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 self.streams.remove(&stream);
             }
             Command::Finish { stream } => self.session.finish(stream),
-            Command::SetPolicy { stream, policy } => self.session.set_policy(stream, policy),
+            Command::SetPolicy { stream, policy } => self.session.set_policy(stream, *policy),
             Command::StreamStats { stream, reply } => {
                 let _ = reply.send(self.session.stream_stats(stream));
             }
@@ -203,7 +207,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 break;
             };
             any = true;
-            let now = self.clock.now();
+            self.now = self.clock.now();
+            let now = self.now;
             match done {
                 Ok(Done::Encoded(block, elapsed)) => {
                     self.grant.spend(elapsed);
@@ -238,7 +243,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             return true;
         }
         if self.state == State::Open {
-            self.take_input(self.clock.now());
+            if len >= READ_LEN / 4 {
+                self.now = self.clock.now();
+            }
+            self.take_input(self.now);
         } else {
             self.input.clear();
         }
@@ -259,6 +267,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 let block = worker.decode(job);
                 self.node.put_worker(worker);
                 let now = clock.now();
+                self.now = now;
                 let elapsed = now.saturating_since(started);
                 self.grant.spend(elapsed);
                 let _ = self.session.handle_decoded(now, block, elapsed);
@@ -276,7 +285,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
     }
 
     fn run_timers(&mut self) {
-        let now = self.clock.now();
+        let now = self.now;
         let granted = self.grant.version();
         if granted != self.grant_seen {
             self.grant_seen = granted;
@@ -287,7 +296,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
     }
 
     fn start_encoding(&mut self) {
-        while let Some(job) = self.session.poll_encode(self.clock.now()) {
+        while let Some(job) = self.session.poll_encode(self.now) {
             let mut worker = self.node.take_worker();
             let clock = self.clock;
             if prior_encode_nanos(job.arm(), job.plain_len()) <= MAX_INLINE_NANOS {
@@ -295,6 +304,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 let block = worker.encode(job);
                 self.node.put_worker(worker);
                 let now = clock.now();
+                self.now = now;
                 let elapsed = now.saturating_since(started);
                 self.grant.spend(elapsed);
                 self.session.handle_encoded(now, block, elapsed);
@@ -350,11 +360,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
     }
 
     fn deliver(&mut self, id: StreamId) {
-        let session = &mut self.session;
-        let messages = core::iter::from_fn(|| session.recv(id));
-        let released = match self.streams.get(&id) {
-            Some(stream) => stream.deliver(messages),
-            None => messages.map(|message| message.charge()).sum(),
+        let released = if let Some(stream) = self.streams.get(&id) {
+            stream.deliver(|into| self.session.recv_all(id, into))
+        } else {
+            let mut dropped = VecDeque::new();
+            self.session.recv_all(id, &mut dropped);
+            dropped.iter().map(Message::charge).sum()
         };
         if released > 0 {
             self.session.release(id, released);
@@ -372,7 +383,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         self.shared.opened_notify.notify_one();
         self.closing = None;
         self.state = State::Flushing {
-            until: self.clock.now() + FLUSH_TIMEOUT,
+            until: self.now + FLUSH_TIMEOUT,
         };
     }
 
@@ -384,11 +395,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             match Pin::new(&mut self.io).poll_write_vectored(cx, &slices[..filled]) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(written)) if written > 0 => {
-                    let now = self.clock.now();
-                    self.session.handle_written(now, written);
+                    self.now = self.clock.now();
+                    self.session.handle_written(self.now, written);
                     any = true;
                     if let State::Flushing { until } = &mut self.state {
-                        *until = now + FLUSH_TIMEOUT;
+                        *until = self.now + FLUSH_TIMEOUT;
                     }
                     if self.session.output_len() == 0 {
                         break;
@@ -397,7 +408,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 Poll::Ready(_) => {
                     // The socket takes nothing more; its peer may still have said why.
                     self.session
-                        .handle_written(self.clock.now(), self.session.output_len());
+                        .handle_written(self.now, self.session.output_len());
                     if self.state != State::Open {
                         self.input_ended = true;
                     }
@@ -414,7 +425,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
     /// After the session's end: the last bytes out, and a moment for the peer to read them.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let State::Flushing { until } = self.state {
-            let stuck = self.clock.now() >= until;
+            let stuck = self.now >= until;
             if self.session.output_len() > 0 && !stuck {
                 return Poll::Pending;
             }
@@ -422,13 +433,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 return Poll::Pending;
             }
             self.state = State::Lingering {
-                until: self.clock.now() + LINGER,
+                until: self.now + LINGER,
             };
         }
         let State::Lingering { until } = self.state else {
             return Poll::Pending;
         };
-        if self.input_ended || self.clock.now() >= until {
+        if self.input_ended || self.now >= until {
             return Poll::Ready(());
         }
         Poll::Pending
@@ -456,6 +467,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         }
         let fired = self.timer.as_mut().poll(cx).is_ready();
         if fired {
+            self.now = self.clock.now();
             self.timer_at = None;
         }
         fired
@@ -467,6 +479,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Future for Driver<I> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        this.now = this.clock.now();
         for _ in 0..MAX_ROUNDS {
             let moved = this.round(cx);
             if this.state != State::Open && this.poll_end(cx).is_ready() {

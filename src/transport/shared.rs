@@ -25,11 +25,9 @@ pub(super) enum Command {
         stream: StreamId,
         charge: usize,
     },
-    Open {
-        name: String,
-        config: StreamConfig,
-        reply: oneshot::Sender<Result<OpenedStream, OpenError>>,
-    },
+    /// Boxed, as [`Command::SetPolicy`]'s: commands stand in line by the thousand, nearly all of
+    /// them small.
+    Open(Box<OpenCommand>),
     /// The stream's handle is gone.
     Drop {
         stream: StreamId,
@@ -39,7 +37,7 @@ pub(super) enum Command {
     },
     SetPolicy {
         stream: StreamId,
-        policy: PolicyConfig,
+        policy: Box<PolicyConfig>,
     },
     StreamStats {
         stream: StreamId,
@@ -49,6 +47,13 @@ pub(super) enum Command {
         reply: oneshot::Sender<SessionStats>,
     },
     Close,
+}
+
+#[derive(Debug)]
+pub(super) struct OpenCommand {
+    pub(super) name: String,
+    pub(super) config: StreamConfig,
+    pub(super) reply: oneshot::Sender<Result<OpenedStream, OpenError>>,
 }
 
 /// A stream on its way to who opened it: closed again if it doesn't arrive.
@@ -205,6 +210,25 @@ impl Shared {
 struct Inbound {
     queue: VecDeque<Message>,
     ended: Option<Result<(), RecvError>>,
+    /// Payload bytes taken by the application and not yet released.
+    unreleased: usize,
+}
+
+/// A message, and how many bytes to release with it, if that is worth it by now.
+#[derive(Debug)]
+pub(super) struct Popped {
+    pub(super) message: Message,
+    pub(super) release: Option<usize>,
+}
+
+impl Inbound {
+    fn pop(&mut self, window: u64) -> Option<Popped> {
+        let message = self.queue.pop_front()?;
+        self.unreleased += message.charge();
+        let worth_it = self.unreleased > 0 && self.unreleased as u64 >= window / 8;
+        let release = worth_it.then(|| core::mem::take(&mut self.unreleased));
+        Some(Popped { message, release })
+    }
 }
 
 /// What a stream's handle shares with the driver.
@@ -222,8 +246,6 @@ pub(super) struct StreamShared {
     pub(super) is_closed: AtomicBool,
     requests: Mutex<HashMap<u64, oneshot::Sender<Bytes>>>,
     pub(super) next_request: AtomicU64,
-    /// Payload bytes taken by the application and not yet released.
-    unreleased: AtomicUsize,
 }
 
 impl StreamShared {
@@ -240,7 +262,6 @@ impl StreamShared {
             is_closed: AtomicBool::new(false),
             requests: Mutex::default(),
             next_request: AtomicU64::new(0),
-            unreleased: AtomicUsize::new(0),
         }
     }
 
@@ -287,18 +308,23 @@ impl StreamShared {
 
     /// Delivers messages; replies go to those who wait for them. What the application need not release
     /// is returned.
-    pub(super) fn deliver(&self, messages: impl Iterator<Item = Message>) -> usize {
+    pub(super) fn deliver(&self, messages: impl FnOnce(&mut VecDeque<Message>)) -> usize {
         let mut released = 0;
         let wakes = {
             let mut inbound = lock(&self.inbound);
-            for message in messages {
-                if let RecordKind::Reply { correlation } = message.kind {
+            let before = inbound.queue.len();
+            messages(&mut inbound.queue);
+            let is_reply = |message: &Message| matches!(message.kind, RecordKind::Reply { .. });
+            if inbound.queue.iter().skip(before).any(is_reply) {
+                for message in inbound.queue.split_off(before) {
+                    let RecordKind::Reply { correlation } = message.kind else {
+                        inbound.queue.push_back(message);
+                        continue;
+                    };
                     released += message.charge();
                     if let Some(waiter) = lock(&self.requests).remove(&correlation) {
                         let _ = waiter.send(message.payload);
                     }
-                } else {
-                    inbound.queue.push_back(message);
                 }
             }
             self.wakes_receiver(&inbound)
@@ -315,11 +341,12 @@ impl StreamShared {
         !inbound.queue.is_empty() && self.receiving.load(Ordering::Acquire) > 0
     }
 
-    pub(super) fn pop(&self) -> Option<Result<Message, Result<(), RecvError>>> {
+    /// The next message or the end, if it is here; `window` is that of the session.
+    pub(super) fn pop(&self, window: u64) -> Option<Result<Popped, Result<(), RecvError>>> {
         let (item, wakes) = {
             let mut inbound = lock(&self.inbound);
-            match inbound.queue.pop_front() {
-                Some(message) => (Some(Ok(message)), self.wakes_receiver(&inbound)),
+            match inbound.pop(window) {
+                Some(popped) => (Some(Ok(popped)), self.wakes_receiver(&inbound)),
                 None => (inbound.ended.clone().map(Err), false),
             }
         };
@@ -331,9 +358,9 @@ impl StreamShared {
     }
 
     /// Waits for the next message or the end.
-    pub(super) async fn next(&self) -> Result<Message, Result<(), RecvError>> {
+    pub(super) async fn next(&self, window: u64) -> Result<Popped, Result<(), RecvError>> {
         loop {
-            if let Some(item) = self.pop() {
+            if let Some(item) = self.pop(window) {
                 return item;
             }
             let _waiting = Waiting::new(&self.receiving);
@@ -341,20 +368,11 @@ impl StreamShared {
             tokio::pin!(readable);
             readable.as_mut().enable();
             // What came between the first look and the registration is seen here.
-            if let Some(item) = self.pop() {
+            if let Some(item) = self.pop(window) {
                 return item;
             }
             readable.await;
         }
-    }
-
-    /// Counts bytes that the application has taken; how many to release, once that is worth it.
-    pub(super) fn count_taken(&self, len: usize, window: u64) -> Option<usize> {
-        let unreleased = self.unreleased.fetch_add(len, Ordering::AcqRel) + len;
-        if (unreleased as u64) < window / 8 {
-            return None;
-        }
-        Some(self.unreleased.swap(0, Ordering::AcqRel)).filter(|bytes| *bytes > 0)
     }
 
     /// Nothing more comes.
