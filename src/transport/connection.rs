@@ -216,7 +216,15 @@ impl Stream {
     ///
     /// The message is longer than the peer receives, or the stream is closed.
     pub async fn send(&self, payload: Bytes) -> Result<(), SendError> {
-        self.send_as(payload, RecordKind::Message).await
+        // As `send_as`, without a future inside the future: this is the path of every message.
+        self.check_len(&payload)?;
+        let limit = self.handle.shared.send_queue;
+        if !self.stream.try_reserve_open(payload.len(), limit)
+            && !self.stream.reserve(payload.len(), limit).await
+        {
+            return Err(SendError::Closed(self.stream.id));
+        }
+        self.push(payload, RecordKind::Message)
     }
 
     /// Sends a message if there is room for it now.

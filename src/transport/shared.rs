@@ -274,6 +274,11 @@ impl StreamShared {
             .is_ok()
     }
 
+    /// As [`Self::try_reserve`]; false also if the stream has closed.
+    pub(super) fn try_reserve_open(&self, len: usize, limit: usize) -> bool {
+        !self.is_closed.load(Ordering::Acquire) && self.try_reserve(len, limit)
+    }
+
     /// Waits until there is room and reserves it; false if the stream has closed.
     pub(super) async fn reserve(&self, len: usize, limit: usize) -> bool {
         loop {
