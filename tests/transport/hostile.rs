@@ -7,7 +7,8 @@ use tautline::session::{SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{Address, Connection, Listener, Stream};
 use tautline::wire::{
     BlockHeader, Check, Control, Define, Features, Frame, GoAway, GoAwayCode, GroupId, Hello,
-    MAGIC, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame, plain_crc,
+    MAGIC, MESSAGE_CHARGE, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame,
+    plain_crc,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -112,6 +113,7 @@ impl Victim {
 fn hello() -> Vec<u8> {
     let mut out = Vec::new();
     Hello {
+        role: tautline::wire::Role::Connector,
         versions: (1, 1),
         session: [7; 16],
         codecs: Vec::new(),
@@ -297,12 +299,12 @@ async fn lengths_over_the_limits_are_refused_with_both_numbers() {
 async fn a_peer_that_overruns_its_window_is_refused() {
     let victim = Victim::new().await;
     let mut bytes = open_frame();
-    bytes.extend(good_block(&message(WINDOW as usize + 1)));
+    bytes.extend(good_block(&message(WINDOW as usize)));
     let (go_away, error) = victim.refuses_after_hello(&bytes).await;
     assert_eq!(go_away.code, GoAwayCode::Limit);
     let expected = WireError::FieldTooLarge {
-        field: "bytes on a stream",
-        given: WINDOW + 1,
+        field: "window used",
+        given: WINDOW + MESSAGE_CHARGE,
         max: WINDOW,
     };
     assert_eq!(error, expected);
