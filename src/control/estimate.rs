@@ -253,9 +253,13 @@ impl DecodeEstimates {
     }
 }
 
-/// The arms of a session: identity first, then those that both ends have.
+/// The arms of a session: identity first, then those that both ends have and policies choose from,
+/// then those that only a fixed policy asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arms(Vec<Arm>);
+pub struct Arms {
+    arms: Vec<Arm>,
+    electable: usize,
+}
 
 impl Arms {
     /// Identity and `wanted`, without those that `allowed` refuses and without repetition.
@@ -266,17 +270,32 @@ impl Arms {
                 arms.push(*arm);
             }
         }
-        Self(arms)
+        Self {
+            electable: arms.len(),
+            arms,
+        }
     }
 
-    /// The arms, identity first.
+    /// Adds an arm for fixed policies only.
+    pub fn add_fixed(&mut self, arm: Arm) {
+        if !self.arms.contains(&arm) {
+            self.arms.push(arm);
+        }
+    }
+
+    /// All arms, identity first.
     pub fn as_slice(&self) -> &[Arm] {
-        &self.0
+        &self.arms
+    }
+
+    /// How many of them, from the first, policies choose from.
+    pub const fn electable(&self) -> usize {
+        self.electable
     }
 
     /// The number of `arm`, if it is among them.
     pub fn position(&self, arm: Arm) -> Option<usize> {
-        self.0.iter().position(|known| *known == arm)
+        self.arms.iter().position(|known| *known == arm)
     }
 }
 

@@ -40,6 +40,7 @@ pub use self::stats::{ArmStats, SessionStats, StreamStats};
 pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
+use crate::codecs::CodecId;
 use crate::control::{Arms, BudgetRate, Policy, PolicyConfig, StreamEstimates};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
@@ -79,6 +80,16 @@ struct Peer {
     window: u64,
 }
 
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ending {
+    sent_go_away: bool,
+    /// The peer has sent its own.
+    peer_gone: bool,
+    /// No more bytes come.
+    input_ended: bool,
+}
+
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Session {
@@ -86,6 +97,7 @@ pub struct Session {
     role: Role,
     state: State,
     peer: Peer,
+    peer_codecs: Vec<CodecId>,
     streams: Streams,
     next_stream: u32,
     last_peer_stream: Option<StreamId>,
@@ -103,8 +115,7 @@ pub struct Session {
     peer_load: Option<CpuLoad>,
     /// Streams whose sending direction ends when their queue is empty.
     finishing: Vec<StreamId>,
-    sent_go_away: bool,
-    peer_gone: bool,
+    ending: Ending,
 }
 
 impl Session {
@@ -127,6 +138,7 @@ impl Session {
                 max_streams: 0,
                 window: 0,
             },
+            peer_codecs: Vec::new(),
             streams: Streams::default(),
             next_stream: u32::from(role != Role::Connector),
             last_peer_stream: None,
@@ -141,8 +153,7 @@ impl Session {
             local_load: CpuLoad::IDLE,
             peer_load: None,
             finishing: Vec::new(),
-            sent_go_away: false,
-            peer_gone: false,
+            ending: Ending::default(),
             config,
         })
     }
@@ -184,7 +195,22 @@ impl Session {
         Ok(id)
     }
 
+    /// Whether a codec is here and with the peer.
+    fn both_have(&self, codec: CodecId) -> bool {
+        crate::codecs::info(codec).is_some() && self.peer_codecs.contains(&codec)
+    }
+
+    /// Makes room among the arms for one that a policy is fixed to.
+    fn admit(&mut self, policy: PolicyConfig) {
+        if let PolicyConfig::Fixed(arm) = policy {
+            if self.both_have(arm.codec) {
+                self.sender.arms.add_fixed(arm);
+            }
+        }
+    }
+
     fn add_stream(&mut self, id: StreamId, name: String, policy: PolicyConfig, send_limit: u64) {
+        self.admit(policy);
         let stream = Stream {
             is_open: true,
             name,
@@ -301,6 +327,7 @@ impl Session {
 
     /// Sets the policy of one stream from here on; what its arms have shown is kept.
     pub fn set_policy(&mut self, id: StreamId, policy: PolicyConfig) {
+        self.admit(policy);
         if let Some(stream) = self.streams.find(id) {
             stream.policy = Policy::new(policy);
         }
@@ -425,14 +452,8 @@ impl Session {
         at_least("the peer's window", hello.window, 1)?;
         let both = offered.common(hello.offered);
         let with_check = both.contains(Features::CHECKSUMS);
-        let mut wanted = self.config.arms.clone();
-        if let PolicyConfig::Fixed(arm) = self.config.policy {
-            wanted.push(arm);
-        }
-        let arms = Arms::new(&wanted, |codec| {
-            crate::codecs::info(codec).is_some()
-                && hello.codecs.iter().any(|peer| peer.codec == codec)
-        });
+        self.peer_codecs = hello.codecs.iter().map(|peer| peer.codec).collect();
+        let arms = Arms::new(&self.config.arms, |codec| self.both_have(codec));
         let peer_block = usize::try_from(hello.max_block).unwrap_or(usize::MAX) - HEADER_SLACK;
         let block_len = self.config.block_len.min(peer_block);
         self.sender
@@ -463,12 +484,13 @@ impl Session {
         let mut to_credit = core::mem::take(&mut self.receiver.to_credit);
         to_credit.drain(..).for_each(|id| self.release(id, 0));
         self.receiver.to_credit = to_credit;
+        self.end_if_lost();
         Ok(())
     }
 
     fn on_open(&mut self, open: Open) -> Result<(), WireError> {
         let id = open.stream;
-        if self.peer_gone {
+        if self.ending.peer_gone {
             return Err(WireError::Unexpected {
                 what: "a stream opened after go-away",
             });
@@ -544,7 +566,7 @@ impl Session {
     }
 
     fn on_go_away(&mut self, go_away: GoAway) -> Result<(), WireError> {
-        self.peer_gone = true;
+        self.ending.peer_gone = true;
         if go_away.code != GoAwayCode::Done {
             // Streams that were open are cut: what ends them is the failed session.
             self.end(Err(SessionError::GoneAway {
@@ -649,9 +671,20 @@ impl Session {
         Ok(())
     }
 
-    /// The connection has ended: no more bytes come from the peer.
+    /// The connection has ended: no more bytes come from the peer. What has come and is still being
+    /// decoded takes effect first.
     pub fn handle_eof(&mut self) {
-        if !matches!(self.state, State::Closed(_)) {
+        self.ending.input_ended = true;
+        self.end_if_lost();
+    }
+
+    /// Ends the session now, whatever is still under way.
+    pub fn abort(&mut self) {
+        self.end(Err(SessionError::ConnectionLost));
+    }
+
+    fn end_if_lost(&mut self) {
+        if self.ending.input_ended && self.receiver.is_idle() {
             self.end(Err(SessionError::ConnectionLost));
         }
     }
@@ -831,7 +864,7 @@ impl Session {
     }
 
     fn go_away_if_drained(&mut self) {
-        if self.state != State::Draining || self.sent_go_away || !self.sender.is_idle() {
+        if self.state != State::Draining || self.ending.sent_go_away || !self.sender.is_idle() {
             return;
         }
         let waiting = self
@@ -845,8 +878,8 @@ impl Session {
     }
 
     fn put_go_away(&mut self, code: GoAwayCode, detail: &str) {
-        if !self.sent_go_away {
-            self.sent_go_away = true;
+        if !self.ending.sent_go_away {
+            self.ending.sent_go_away = true;
             self.put_control(&Control::GoAway(GoAway {
                 code,
                 detail: detail.to_owned(),
@@ -855,7 +888,7 @@ impl Session {
     }
 
     fn end_if_both_gone(&mut self) {
-        if self.sent_go_away && self.peer_gone {
+        if self.ending.sent_go_away && self.ending.peer_gone {
             self.end(Ok(()));
         }
     }
@@ -915,7 +948,7 @@ fn hello(role: Role, config: &SessionConfig) -> Hello {
         session: config.session_id,
         codecs: crate::codecs::supported()
             .iter()
-            .filter(|info| info.id != crate::codecs::CodecId::IDENTITY)
+            .filter(|info| info.id != CodecId::IDENTITY)
             .map(|info| PeerCodec {
                 codec: info.id,
                 window_log: config.window_log,

@@ -122,6 +122,11 @@ impl Receiver {
         self.inbound.len() < MAX_WAITING
     }
 
+    /// Whether everything received has taken effect.
+    pub(super) fn is_idle(&self) -> bool {
+        self.inbound.is_empty()
+    }
+
     pub(super) fn take_job(&mut self) -> Option<DecodeJob> {
         self.jobs.pop_front()
     }

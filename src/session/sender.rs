@@ -183,6 +183,7 @@ impl Sender {
             now,
             plain_len: stream.send.queued_bytes.min(self.block_len),
             arms: self.arms.as_slice(),
+            electable: self.arms.electable(),
             estimates: &stream.estimates,
             decode: &path.decode,
             link: &path.link,

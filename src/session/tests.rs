@@ -878,3 +878,51 @@ fn a_peer_that_asks_and_never_reads_costs_little_memory() {
         assert!(len < 300 << 10, "{len} bytes wait in round {round}");
     }
 }
+
+#[test]
+fn what_came_before_the_connection_was_lost_is_delivered() {
+    let mut pair = Pair::new(&config(PolicyConfig::Fixed(Arm::new(CodecId::LZ4, 0))));
+    let id = pair.open();
+    pair.send(id, &[7; 5000]);
+    pair.a.session.close();
+    let bytes = pair.a.run(pair.now);
+    let mut input = BytesMut::from(bytes.as_slice());
+    let b = &mut pair.b;
+    b.session.handle_input(pair.now, &mut input).expect("valid");
+    b.session.handle_eof();
+    // The block is still with a worker, and the go-away behind it.
+    while let Some(job) = b.session.poll_decode() {
+        assert_eq!(b.session.closed(), None);
+        let block = b.worker.decode(job);
+        b.session
+            .handle_decoded(pair.now, block, Duration::ZERO)
+            .expect("valid");
+    }
+    b.run(pair.now);
+    assert_eq!(b.payloads(id), [[7; 5000]]);
+    assert_eq!(b.session.closed(), Some(&Ok(())));
+}
+
+#[test]
+fn a_stream_may_be_fixed_to_an_arm_that_others_do_not_choose_from() {
+    let fixed = Arm::new(CodecId::ZSTD, 12);
+    if crate::codecs::info(fixed.codec).is_none() {
+        return;
+    }
+    let mut pair = Pair::new(&config(PolicyConfig::RoundRobin));
+    let own = StreamConfig::default().policy(PolicyConfig::Fixed(fixed));
+    let own = pair.a.session.open("own", own).expect("an open session");
+    let other = pair.open();
+    for _ in 0..50 {
+        for id in [own, other] {
+            pair.send(id, &[1; 500]);
+            pair.settle();
+        }
+    }
+    let arms = |id| {
+        let stats = pair.a.session.stream_stats(id).expect("a stream");
+        stats.arms.iter().map(|arm| arm.arm).collect::<Vec<_>>()
+    };
+    assert_eq!(arms(own), [fixed]);
+    assert!(!arms(other).contains(&fixed));
+}

@@ -133,7 +133,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             *last = now;
         } else if now.saturating_since(*last) >= STALL {
             self.input_ended = true;
-            self.session.handle_eof();
+            self.session.abort();
             self.session.handle_written(now, self.session.output_len());
             self.take_events();
         }
@@ -220,7 +220,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                     self.take_input(now);
                 }
                 // A codec has panicked, or the runtime shuts down: the session can't go on.
-                Err(_) => self.session.handle_eof(),
+                Err(_) => self.session.abort(),
             }
         }
         any

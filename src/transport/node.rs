@@ -107,6 +107,14 @@ impl NodeShared {
         }
     }
 
+    fn add_grant(&self, grant: &Arc<Grant>) {
+        let mut grants = lock(&self.grants);
+        if grants.len() == grants.capacity() {
+            grants.retain(|grant| grant.strong_count() > 0);
+        }
+        grants.push(Arc::downgrade(grant));
+    }
+
     /// The grants of the connections that there are.
     pub(super) fn grants(&self) -> Vec<Arc<Grant>> {
         let mut grants = lock(&self.grants);
@@ -244,7 +252,7 @@ impl Node {
         let session = Session::new(role, config, self.clock.now())?;
         let (_, budget) = self.load_and_budget();
         let grant = Arc::new(Grant::new(budget));
-        lock(&self.shared.grants).push(Arc::downgrade(&grant));
+        self.shared.add_grant(&grant);
         let driver = Driver::new(
             io,
             session,

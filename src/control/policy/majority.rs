@@ -39,7 +39,7 @@ impl Majority {
             _ => self.begin_round(situation),
         };
         // A list of arms that has shrunk can leave `best` outside.
-        let arms = situation.arms.len().max(1);
+        let arms = situation.electable.clamp(1, situation.arms.len().max(1));
         match best.filter(|best| *best < arms) {
             None => Choice {
                 arm: rng.usize(..arms),
@@ -102,8 +102,7 @@ impl Majority {
     /// The arm with the least time for a message of typical size, once all are known well enough.
     fn assess(&self, situation: &Situation<'_>) -> Option<usize> {
         let typical = situation.estimates.typical_len()?;
-        let times =
-            (0..situation.arms.len()).map(|arm| transmission_nanos(situation, arm, typical));
+        let times = (0..situation.electable).map(|arm| transmission_nanos(situation, arm, typical));
         let mut best: Option<(usize, f64)> = None;
         for (arm, time) in times.enumerate() {
             match time {

@@ -111,6 +111,8 @@ pub struct Situation<'a> {
     pub plain_len: usize,
     /// The arms, identity first.
     pub arms: &'a [Arm],
+    /// How many of them, from the first, may be chosen from; the others are for fixed policies.
+    pub electable: usize,
     /// What the arms have shown on this stream.
     pub estimates: &'a StreamEstimates,
     /// What decoding costs the peer.
@@ -201,7 +203,7 @@ impl Policy {
                 }
             }
             Kind::RoundRobin { next } => {
-                let arm = *next % situation.arms.len().max(1);
+                let arm = *next % situation.electable.clamp(1, situation.arms.len().max(1));
                 *next = arm + 1;
                 Choice {
                     arm,
@@ -316,6 +318,7 @@ mod contract {
                 now,
                 plain_len,
                 arms,
+                electable: arms.len(),
                 estimates: &self.estimates,
                 decode: &self.decode,
                 link: &self.link,
