@@ -17,6 +17,8 @@ from pathlib import Path
 
 MAGIC = b"\x8eTLN"
 MAX_STREAM = (1 << 28) - 1
+MESSAGE_CHARGE = 32
+ROLES = ("connector", "acceptor")
 CODES = {  # error -> go-away code
     "WrongMagic": 2, "Version": 2, "Feature": 3, "FieldTooLarge": 4, "Checksum": 5,
     "Undecodable": 6, "WrongPlainLen": 6,
@@ -119,7 +121,10 @@ def parse_hello(data):
         seen.add(tag)
         value = Reader(body.bytes(body.varint_to(length)))
         if tag == 1:
-            hello["session"] = value.bytes(16)
+            hello["session"], role = value.bytes(16), value.byte()
+            if role >= len(ROLES):
+                raise Bad("Unknown")
+            hello["role"] = ROLES[role]
         elif tag == 2:
             hello["codecs"] = []
             while value.rest():
@@ -143,7 +148,7 @@ def show_hello(hello):
     codecs = ",".join(f"{codec}:{log}" for codec, log in hello["codecs"])
     low, high = hello["versions"]
     return (
-        f"hello versions={low}-{high} session={hello['session'].hex()} codecs={codecs}"
+        f"hello versions={low}-{high} role={hello['role']} session={hello['session'].hex()} codecs={codecs}"
         f" offered={hello['offered']:#x} required={hello['required']:#x}"
         f" max_message={hello['max_message']} max_block={hello['max_block']}"
         f" max_streams={hello['max_streams']} window={hello['window']}"
@@ -221,11 +226,12 @@ def parse_control(kind, body):
         text += take("held", read.varint()) + take("load", read.varint_to(1000))
         text += take("budget", read.varint()) + take("decoded", reports(read))
     elif kind == 3:
-        text = "ack" + take("blocks", read.varint()) + take("wire", read.varint())
+        text = "ack" + take("frames", read.varint()) + take("wire", read.varint())
         text += take("received", read.varint()) + take("held", read.varint())
         text += take("decoded", reports(read))
     elif kind == 4:
-        text = "open" + take("stream", read.varint_to(MAX_STREAM)) + take("group", read.byte())
+        text = "open" + take("stream", read.varint_to(MAX_STREAM))
+        text += take("group", read.varint_to(255))
         text += take("window", read.varint()) + take("name", read.text())
     elif kind == 5:
         text = "close" + take("stream", read.varint_to(MAX_STREAM))
@@ -240,7 +246,8 @@ def parse_control(kind, body):
         slot = read.byte()
         if slot > 15:
             raise Bad("Unknown")
-        text = "define" + take("slot", slot) + take("codec", read.byte()) + take("group", read.byte())
+        text = "define" + take("slot", slot) + take("codec", read.byte())
+        text += take("group", read.varint_to(255))
         flags = read.byte()
         if flags > 1:
             raise Bad("Unknown")
@@ -249,7 +256,8 @@ def parse_control(kind, body):
         return "skipped", fields
     else:
         raise Bad("Unknown")
-    read.finish()
+    if kind > 3:  # measurements may have later fields
+        read.finish()
     return text, fields
 
 
@@ -419,13 +427,15 @@ def decode(codec, wire, max_plain, window_log=20):
 class Side:
     """What one side hears: the other's hello and frames."""
 
-    def __init__(self, name, session):
-        self.name, self.session = name, session
+    def __init__(self, name, session, window):
+        self.name, self.session, self.window = name, session, window
         self.buffer, self.hello, self.checks = b"", None, True
         self.slots = {slot: slot for slot in range(7)}
         self.chain, self.records = Chain(), Records()
         self.partial, self.ended, self.received = {}, set(), {}
         self.last_opened, self.gone, self.dead, self.log = -1, False, False, []
+        # Numbered frames that were heard, and those of this side that the other has acknowledged.
+        self.frames, self.acked = 0, 0
 
     def other(self):
         return self.session.sides[1 - self.session.sides.index(self)]
@@ -448,6 +458,8 @@ class Side:
         if self.hello is None:
             self.hello, length = parse_hello(self.buffer)
             offered = 1
+            if self.hello["role"] == self.name:
+                raise Bad("Unexpected")
             if self.hello["required"] & ~offered:
                 raise Bad("Feature")
             if self.hello["max_block"] < 4096 or self.hello["window"] < 1:
@@ -458,6 +470,7 @@ class Side:
         frame = parse_frame(self.buffer, 256 << 10, self.checks)
         if frame[0] == "control":
             self.buffer = self.buffer[frame[4]:]
+            self.frames += frame[2] in (4, 5, 7, 8)
             self.on_control(frame[2], frame[3])
             return
         _, slot, epoch, plain_len, body_len, check, at = frame
@@ -476,13 +489,15 @@ class Side:
             raise Bad("Unexpected")
         for record in self.records.parse(plain):
             self.on_record(record)
+        self.frames += 1
 
     def on_record(self, record):
         stream, kind, more, total, payload = record
         if stream not in self.session.streams or (self.gone or stream in self.ended):
             raise Bad("Unexpected")
-        self.received[stream] = self.received.get(stream, 0) + len(payload)
-        if self.received[stream] > 1 << 20:
+        charge = 0 if kind == "continued" else MESSAGE_CHARGE
+        self.received[stream] = self.received.get(stream, 0) + len(payload) + charge
+        if self.received[stream] > self.window:
             raise Bad("FieldTooLarge")
         if kind != "continued":
             if (len(payload) if total is None else total) > 16 << 20:
@@ -502,7 +517,13 @@ class Side:
 
     def on_control(self, kind, fields):
         stream = fields.get("stream")
-        if kind == 4:
+        if kind == 3:
+            if fields["frames"] > self.other().frames:
+                raise Bad("FieldTooLarge")
+            if fields["frames"] < self.acked:
+                raise Bad("FieldTooSmall")
+            self.acked = fields["frames"]
+        elif kind == 4:
             theirs = 0 if self.name == "acceptor" else 1
             if self.gone or stream % 2 != theirs or stream <= self.last_opened:
                 raise Bad("Unexpected")
@@ -516,6 +537,7 @@ class Side:
                 raise Bad("Unexpected")
             if stream in self.partial and not fields["code"]:
                 raise Bad("Unexpected")
+            self.partial.pop(stream, None)
             self.ended.add(stream)
             self.log.append(f"stream={stream} {fields['ended']}")
         elif kind == 7:
@@ -523,7 +545,13 @@ class Side:
             if fields["code"]:
                 self.dead = True
                 self.log.append(f"gone-away code={fields['code']}")
-            elif self.other().gone:
+                return
+            for stream in sorted(self.session.streams - self.ended):
+                if stream in self.partial:
+                    raise Bad("Unexpected")
+                self.ended.add(stream)
+                self.log.append(f"stream={stream} finished")
+            if self.other().gone:
                 self.log.append("closed")
                 self.other().log.append("closed")
         elif kind == 8:
@@ -535,9 +563,9 @@ class Side:
 
 
 class Session:
-    def __init__(self):
+    def __init__(self, window):
         self.streams = set()
-        self.sides = [Side("connector", self), Side("acceptor", self)]
+        self.sides = [Side(role, self, window) for role in ROLES]
 
 
 # ---- vectors
@@ -645,7 +673,7 @@ def check_codec(vector):
 
 
 def check_session(vector):
-    session = Session()
+    session = Session(int(one(vector, "window", 1 << 20)))
     for key, value in vector:
         if key in ("connector", "acceptor"):
             session.sides[0 if key == "acceptor" else 1].take(bytes.fromhex(value))
