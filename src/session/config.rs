@@ -127,7 +127,8 @@ impl SessionConfig {
         self
     }
 
-    /// Payload bytes that the peer may send ahead of the application on each stream. Default 1 MiB.
+    /// What the peer may send ahead of the application on each stream, bytes: payloads and 32 for each
+    /// message. Default 1 MiB, at least 4 KiB.
     #[must_use]
     pub const fn window(mut self, bytes: u64) -> Self {
         self.window = bytes;
@@ -174,7 +175,7 @@ impl SessionConfig {
         self.send_queue
     }
 
-    /// Payload bytes that the peer may send ahead, as set.
+    /// The window of each stream, as set.
     pub const fn window_len(&self) -> u64 {
         self.window
     }

@@ -51,6 +51,8 @@ use crate::wire::{
 
 /// The longest stream name, bytes.
 pub const MAX_NAME_LEN: usize = 255;
+/// The least window: enough for a message to begin, and not so little that each byte wants a frame.
+const MIN_WINDOW: u64 = 4 << 10;
 /// Room that record headers may need beyond a block's payload.
 const HEADER_SLACK: usize = 64;
 /// An acknowledgement travels with other output rather than alone if the last one is so long ago.
@@ -449,7 +451,7 @@ impl Session {
             }
         };
         at_least("the peer's longest block", hello.max_block, 4 << 10)?;
-        at_least("the peer's window", hello.window, 1)?;
+        at_least("the peer's window", hello.window, MIN_WINDOW)?;
         let both = offered.common(hello.offered);
         let with_check = both.contains(Features::CHECKSUMS);
         self.peer_codecs = hello.codecs.iter().map(|peer| peer.codec).collect();
@@ -521,10 +523,13 @@ impl Session {
             });
         }
         self.last_peer_stream = Some(id);
-        let send_limit = if open.window == 0 {
-            self.peer.window
-        } else {
-            open.window
+        let send_limit = match open.window {
+            0 => self.peer.window,
+            given if given < MIN_WINDOW => {
+                let (field, min) = ("a stream's window", MIN_WINDOW);
+                return Err(WireError::FieldTooSmall { field, given, min });
+            }
+            given => given,
         };
         self.add_stream(id, open.name, self.config.policy, send_limit);
         self.events.push_back(Event::StreamOpened(id));

@@ -60,7 +60,7 @@ pub struct ProbeReply {
     pub decoded: Vec<DecodeReport>,
 }
 
-/// Acknowledges blocks; all counts are since the connection began.
+/// Acknowledges frames; all counts are since the connection began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// Numbered frames received that have taken effect: blocks, opens, closes, go-aways, defines.
@@ -95,7 +95,7 @@ pub struct Open {
     pub stream: StreamId,
     /// The group of its opener's direction.
     pub group: GroupId,
-    /// Payload bytes that the peer may send on it at first; 0 for the handshake's default.
+    /// The window that the peer has on it at first, bytes; 0 for the handshake's default.
     pub window: u64,
     /// At most 255 bytes.
     pub name: String,
@@ -119,7 +119,8 @@ pub enum CloseCode {
     Aborted(u32),
 }
 
-/// Raises the number of payload bytes that the peer may have sent on a stream since it opened.
+/// Raises the window of a stream: what the peer may have sent on it since it opened, bytes, counting
+/// payloads and [`MESSAGE_CHARGE`](super::MESSAGE_CHARGE) for each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The stream.

@@ -72,7 +72,7 @@ pub struct Hello {
     pub max_block: u64,
     /// How many streams the peer may have open at once.
     pub max_streams: u64,
-    /// Payload bytes that the peer may send at first on each stream.
+    /// The window that the peer has at first on each stream, bytes.
     pub window: u64,
 }
 
