@@ -552,7 +552,7 @@ impl Side {
                 let block = self.worker.decode(job);
                 let _ = self
                     .session
-                    .handle_decoded(Time::ZERO, block, core::time::Duration::ZERO);
+                    .handle_decoded(block, core::time::Duration::ZERO);
             }
             self.drain();
             if self.input.len() == before {

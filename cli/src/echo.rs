@@ -59,18 +59,24 @@ pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
 
 async fn serve(connection: Connection, totals: Arc<Totals>) {
     let mut streams = tokio::task::JoinSet::new();
+    let (mut messages, mut bytes) = (0, 0);
+    let mut count = |(stream_messages, stream_bytes): (u64, u64)| {
+        messages += stream_messages;
+        bytes += stream_bytes;
+    };
     let result = loop {
         match connection.accept().await {
             Ok(Some(stream)) => streams.spawn(echo(stream, Arc::clone(&totals))),
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         };
+        // Those that are over need not be kept.
+        while let Some(counted) = streams.try_join_next() {
+            count(counted.unwrap_or_default());
+        }
     };
-    let (mut messages, mut bytes) = (0, 0);
     while let Some(counted) = streams.join_next().await {
-        let (stream_messages, stream_bytes) = counted.unwrap_or_default();
-        messages += stream_messages;
-        bytes += stream_bytes;
+        count(counted.unwrap_or_default());
     }
     let peer = connection.peer();
     // Who no longer reads this line still gets echoes.

@@ -31,7 +31,7 @@ fuzz_target!(|input: (bool, &[u8])| {
         let mut worked = input.len() != before;
         while let Some(job) = session.poll_decode() {
             let block = worker.decode(job);
-            let _ = session.handle_decoded(Time::ZERO, block, Duration::ZERO);
+            let _ = session.handle_decoded(block, Duration::ZERO);
             worked = true;
         }
         let _ = session.poll_encode(Time::ZERO);

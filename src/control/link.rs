@@ -17,10 +17,8 @@ const RATE_GAIN: f64 = 0.3;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RttEstimator {
     smoothed: Option<f64>,
-    latest: Duration,
     current_min: Option<(Time, Duration)>,
     previous_min: Option<Duration>,
-    samples: u64,
 }
 
 impl RttEstimator {
@@ -31,8 +29,6 @@ impl RttEstimator {
             self.smoothed
                 .map_or(nanos, |old| old + RTT_GAIN * (nanos - old)),
         );
-        self.latest = rtt;
-        self.samples += 1;
         match &mut self.current_min {
             Some((since, min)) if now.saturating_since(*since) < MIN_RTT_WINDOW => {
                 *min = (*min).min(rtt);
@@ -54,16 +50,6 @@ impl RttEstimator {
             (Some(current), Some(previous)) => Some(current.min(previous)),
             (current, previous) => current.or(previous),
         }
-    }
-
-    /// The latest round trip as it was; `None` before the first.
-    pub fn latest(&self) -> Option<Duration> {
-        (self.samples > 0).then_some(self.latest)
-    }
-
-    /// How many round trips were taken in.
-    pub const fn samples(&self) -> u64 {
-        self.samples
     }
 }
 

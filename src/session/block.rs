@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::stream::{Queued, SendStream};
-use crate::wire::{Place, RecordWriter, StreamId};
+use crate::wire::{MESSAGE_CHARGE, Place, RecordWriter, StreamId};
 
 /// Payloads up to this length are copied into the block, longer ones go out as they are: below it
 /// the copy costs less than one more slice in the write. Arbitrary within 512 to 4096.
@@ -15,7 +15,8 @@ pub(super) struct Member {
     pub(super) stream: StreamId,
     pub(super) messages: u32,
     pub(super) plain: usize,
-    pub(super) payload: usize,
+    /// What left the stream's queue, as it was counted there.
+    pub(super) drained: usize,
 }
 
 /// A block being built.
@@ -28,6 +29,8 @@ pub(super) struct BlockBuilder {
     pub(super) members: Vec<Member>,
     pub(super) plain_len: usize,
     by_reference: bool,
+    /// Numbers blocks, so that a stream knows whether it has a place among the members.
+    number: u64,
 }
 
 impl BlockBuilder {
@@ -39,6 +42,7 @@ impl BlockBuilder {
         self.members.clear();
         self.plain_len = 0;
         self.by_reference = by_reference;
+        self.number += 1;
     }
 
     /// Takes messages of one stream until `room` plain bytes are used, the stream has nothing more
@@ -58,10 +62,11 @@ impl BlockBuilder {
             stream,
             messages: 0,
             plain: 0,
-            payload: 0,
+            drained: 0,
         };
+        let mut payload = 0;
         let mut complete = false;
-        while !complete && member.payload < quantum && send.can_send() {
+        while !complete && payload < quantum && send.can_send() {
             let Some(front) = send.queue.front() else {
                 break;
             };
@@ -90,11 +95,14 @@ impl BlockBuilder {
             writer.put(&mut self.bytes, stream, front.kind, place, payload_len);
             self.plain_len += self.bytes.len() - header_at + take;
             self.put_payload(front, send.front_sent, take);
-            member.payload += take;
+            payload += take;
+            member.drained += take;
             send.sent += take as u64 + send.front_charge();
             send.queued_bytes -= take;
             if finishes {
                 member.messages += 1;
+                member.drained += MESSAGE_CHARGE as usize;
+                send.queued_bytes -= MESSAGE_CHARGE as usize;
                 send.front_sent = 0;
                 send.queue.pop_front();
             } else {
@@ -103,7 +111,7 @@ impl BlockBuilder {
         }
         member.plain = self.plain_len - before;
         if member.plain > 0 {
-            self.add_member(member);
+            self.add_member(member, send);
         }
         complete
     }
@@ -118,21 +126,18 @@ impl BlockBuilder {
         }
     }
 
-    fn add_member(&mut self, member: Member) {
-        // Rounds of the same few streams: the last members are the likely ones.
-        match self
-            .members
-            .iter_mut()
-            .rev()
-            .take(8)
-            .find(|known| known.stream == member.stream)
-        {
-            Some(known) => {
+    fn add_member(&mut self, member: Member, send: &mut SendStream) {
+        match send.place_in_block {
+            (number, at) if number == self.number => {
+                let known = &mut self.members[at];
                 known.messages += member.messages;
                 known.plain += member.plain;
-                known.payload += member.payload;
+                known.drained += member.drained;
             }
-            None => self.members.push(member),
+            _ => {
+                send.place_in_block = (self.number, self.members.len());
+                self.members.push(member);
+            }
         }
     }
 

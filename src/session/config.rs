@@ -175,6 +175,11 @@ impl SessionConfig {
         self.send_queue
     }
 
+    /// Binary logarithm of the longest history that is held to decode, bytes.
+    pub const fn window_log(&self) -> u8 {
+        self.window_log
+    }
+
     /// The window of each stream, as set.
     pub const fn window_len(&self) -> u64 {
         self.window

@@ -13,15 +13,18 @@ pub enum Event {
     StreamOpened(StreamId),
     /// A stream without messages has some now: take them with `recv` until there are none.
     Readable(StreamId),
-    /// So many payload bytes have left a stream's queue.
+    /// So much has left a stream's queue.
     Drained {
         /// The stream.
         stream: StreamId,
-        /// Payload bytes.
+        /// Payload bytes, and 32 for each message.
         bytes: usize,
     },
     /// The peer sends nothing more on a stream; what it had sent can still be taken.
     StreamEnded(StreamId, CloseCode),
+    /// The session begins to close, from either side: what is queued still goes, but nothing new is
+    /// taken.
+    Closing,
     /// The session is over: `Ok` after a clean close from either side.
     Closed(Result<(), SessionError>),
 }

@@ -55,6 +55,11 @@ pub(super) struct Inflight {
 }
 
 impl Inflight {
+    /// Numbered frames sent.
+    pub(super) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
     pub(super) const fn blocks_sent(&self) -> u64 {
         self.blocks_sent
     }

@@ -63,8 +63,13 @@ impl DecodeJob {
     /// Bytes that they are likely to become: as the peer says, else a guess. To judge what the job
     /// will cost, not to reserve by.
     pub fn likely_plain_len(&self) -> usize {
+        // A few bytes keep these two busy for long if the peer wants it.
+        let ratio = match self.codec {
+            CodecId::BZIP2 | CodecId::XZ => usize::MAX,
+            _ => LIKELY_RATIO,
+        };
         self.plain_len
-            .unwrap_or_else(|| self.max_plain.min(self.wire.len() * LIKELY_RATIO))
+            .unwrap_or_else(|| self.max_plain.min(self.wire.len().saturating_mul(ratio)))
     }
 }
 

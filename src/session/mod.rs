@@ -45,8 +45,9 @@ use crate::control::{Arms, BudgetRate, Policy, PolicyConfig, StreamEstimates};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
-    Ack, Close, CloseCode, Control, Features, GoAway, GoAwayCode, GroupId, Hello, Open, PeerCodec,
-    Probe, ProbeReply, RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window, WireError,
+    Ack, Close, CloseCode, Control, Features, GoAway, GoAwayCode, GroupId, Hello, MESSAGE_CHARGE,
+    Open, PeerCodec, Probe, ProbeReply, RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window,
+    WireError,
 };
 
 /// The longest stream name, bytes.
@@ -61,6 +62,10 @@ const ACK_SPACING: Duration = Duration::from_millis(2);
 /// Bytes waiting to be written above which acknowledgements and probe replies wait too: a peer
 /// that sends and does not read must not make the output grow. Arbitrary, above what a block or two leave there.
 const MAX_UNREAD: usize = 256 << 10;
+
+/// Bytes waiting to be written from which on a peer that makes them grow is given up: what it asks
+/// for and does not read. Far above what blocks and honest answers leave there.
+const MAX_OUTPUT: usize = 8 << 20;
 
 /// ```text
 /// Handshaking --peer's hello--> Established --close() or peer's go-away--> Draining --both gone--> Closed
@@ -256,12 +261,13 @@ impl Session {
             });
         }
         let send = &mut stream.send;
-        if send.queued_bytes > 0 && send.queued_bytes + payload.len() > self.config.send_queue {
+        let len = payload.len() + MESSAGE_CHARGE as usize;
+        if send.queued_bytes > 0 && send.queued_bytes + len > self.config.send_queue {
             return Err(SendError::Full(Rejected(payload)));
         }
         stream.stats.messages_sent += 1;
         stream.stats.payload_sent += payload.len() as u64;
-        send.queued_bytes += payload.len();
+        send.queued_bytes += len;
         send.queue.push_back(Queued { payload, kind });
         self.sender.on_sendable(id, send);
         Ok(())
@@ -340,6 +346,7 @@ impl Session {
         match self.state {
             State::Established => {
                 self.state = State::Draining;
+                self.events.push_back(Event::Closing);
                 for id in self.streams.ids() {
                     self.finish(id);
                 }
@@ -426,6 +433,15 @@ impl Session {
                 Taken::Ordered | Taken::Control(_) => {}
             }
             self.deliver()?;
+        }
+        let given = self.sender.output.len();
+        if given > MAX_OUTPUT {
+            let (field, max) = ("bytes waiting for the peer to read", MAX_OUTPUT as u64);
+            return Err(WireError::FieldTooLarge {
+                field,
+                given: given as u64,
+                max,
+            });
         }
         Ok(())
     }
@@ -635,7 +651,6 @@ impl Session {
     /// The block did not decode or broke the protocol: the session is over.
     pub fn handle_decoded(
         &mut self,
-        now: Time,
         block: DecodedBlock,
         elapsed: Duration,
     ) -> Result<(), SessionError> {
@@ -644,7 +659,6 @@ impl Session {
             .receiver
             .on_decoded(block, elapsed)
             .and_then(|()| self.deliver());
-        let _ = now;
         self.fail_on(result)
     }
 
@@ -759,17 +773,17 @@ impl Session {
         }
     }
 
+    /// Grows with everything that brings the session nearer to its end: frames in order, both ways.
+    pub const fn progress(&self) -> u64 {
+        self.receiver.frames() + self.sender.inflight.sent()
+    }
+
     /// Whether the session is over, and how.
     pub fn closed(&self) -> Option<&Result<(), SessionError>> {
         match &self.state {
             State::Closed(result) => Some(result),
             _ => None,
         }
-    }
-
-    /// Gives memory back that is only of use while messages flow.
-    pub fn shrink(&mut self) {
-        self.sender.output.shrink();
     }
 
     // ---- inner workings

@@ -149,14 +149,6 @@ impl Output {
             self.pool.push(buffer);
         }
     }
-
-    /// Gives memory back that an idle connection need not hold.
-    pub(super) fn shrink(&mut self) {
-        self.pool = Vec::new();
-        if self.chunks.is_empty() {
-            self.arena = Vec::new();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,9 @@ const ACK_BYTES: u64 = 128 << 10;
 /// Blocks waiting to be decoded from which on no more input is wanted.
 const MAX_WAITING: usize = 16;
 
+/// How many times its own length a payload in a block of several streams may hold in memory.
+const MAX_PINNED: usize = 8;
+
 /// What blocks of a slot are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Binding {
@@ -120,6 +123,11 @@ impl Receiver {
 
     pub(super) fn wants_input(&self) -> bool {
         self.inbound.len() < MAX_WAITING
+    }
+
+    /// Numbered frames that have taken effect.
+    pub(super) const fn frames(&self) -> u64 {
+        self.frames
     }
 
     /// Whether everything received has taken effect.
@@ -356,17 +364,25 @@ impl Receiver {
             });
         }
         let max_message = self.max_message;
+        let block_len = plain.len();
+        let mut first = FirstStream::default();
         loop {
             let continues = |id: StreamId| {
                 streams
                     .peek(id)
                     .is_some_and(|stream| stream.recv.partial.is_some())
             };
-            let Some(record) = group.reader.next(&mut plain, continues)? else {
+            let Some(mut record) = group.reader.next(&mut plain, continues)? else {
                 break;
             };
+            if first.is_mixed(&record, block_len, streams) && is_pinning(&record.payload, block_len)
+            {
+                record.payload = Bytes::copy_from_slice(&record.payload);
+            }
             if let Some(id) = deliver_record(record, max_message, streams, events)? {
-                self.to_credit.push(id);
+                if self.to_credit.last() != Some(&id) {
+                    self.to_credit.push(id);
+                }
             }
         }
         self.blocks += 1;
@@ -422,6 +438,50 @@ pub(super) enum Taken {
     Control(Control),
 }
 
+/// Whether a payload would hold far more memory than it is charged for.
+const fn is_pinning(payload: &Bytes, block_len: usize) -> bool {
+    payload.len() * MAX_PINNED < block_len
+}
+
+/// The stream that a block begins with, and how much of the block is its.
+#[derive(Debug, Default)]
+struct FirstStream {
+    stream: Option<StreamId>,
+    messages: usize,
+    bytes: usize,
+    is_alone: bool,
+}
+
+impl FirstStream {
+    /// Whether the block has messages of several streams: then one that is read would not free the
+    /// block's memory while another is not, so small payloads must be copied. Those that the first
+    /// stream has already are copied once another shows.
+    fn is_mixed(&mut self, record: &Record, block_len: usize, streams: &mut Streams) -> bool {
+        match self.stream {
+            None => {
+                self.stream = Some(record.stream);
+                self.is_alone = true;
+            }
+            Some(first) if self.is_alone && record.stream != first => {
+                self.is_alone = false;
+                if self.bytes * MAX_PINNED < block_len {
+                    if let Some(stream) = streams.find(first) {
+                        for message in stream.recv.queue.iter_mut().rev().take(self.messages) {
+                            message.payload = Bytes::copy_from_slice(&message.payload);
+                        }
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+        if self.is_alone {
+            self.messages += usize::from(!record.more);
+            self.bytes += record.payload.len();
+        }
+        !self.is_alone
+    }
+}
+
 /// Delivers a message or keeps a fragment. The stream, if its window may have to grow.
 fn deliver_record(
     record: Record,
@@ -436,6 +496,11 @@ fn deliver_record(
         more,
         payload,
     } = record;
+    if more && payload.is_empty() {
+        return Err(WireError::Unexpected {
+            what: "an empty fragment before the last",
+        });
+    }
     let stream = streams.find(id).ok_or(WireError::Unexpected {
         what: "a message on a stream that is not open",
     })?;

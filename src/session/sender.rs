@@ -13,13 +13,16 @@ use super::output::Output;
 use super::stream::{SendStream, Streams};
 use crate::codecs::{Arm, Encoded};
 use crate::control::{
-    Arms, BudgetRate, CodecBudget, DecodeEstimates, LinkEstimator, Reason, RttEstimator, Situation,
+    Arms, BudgetRate, Choice, CodecBudget, DecodeEstimates, LinkEstimator, Reason, RttEstimator,
+    Situation,
 };
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
 
 /// Payload bytes that a stream may put into a block before others get their turn.
-const QUANTUM: usize = 16 << 10;
+const QUANTUM: isize = 16 << 10;
+/// What a stream may save up of turns that a full block cut short.
+const MAX_DEFICIT: isize = 4 * QUANTUM;
 /// Streams that are asked whether they join a block before it is closed without them.
 const MAX_ASKED: usize = 64;
 /// A block of so many bytes is copied behind its header: one slice in the write instead of two.
@@ -131,17 +134,18 @@ impl Sender {
         path: &Path,
         events: &mut VecDeque<Event>,
     ) {
-        let Some(&lead) = self.ready.front() else {
+        let Some(lead) = self.lead(streams) else {
             return;
         };
-        let Some(number) = self.choose(now, lead, streams, path) else {
-            self.ready.pop_front();
+        let budget_left = !self.budget.available(now).is_zero();
+        let Some(choice) = self.choose(now, lead, streams, path, budget_left) else {
             return;
         };
+        let number = choice.arm;
         let arm = self.arms.as_slice()[number];
         let buffer = self.output.buffer();
         self.builder.begin(buffer, arm == Arm::IDENTITY);
-        self.gather(number, streams);
+        self.gather(number, budget_left, streams);
         if self.builder.plain_len == 0 {
             // The streams in line were aborted meanwhile.
             let buffer = core::mem::take(&mut self.builder.bytes);
@@ -151,10 +155,14 @@ impl Sender {
         for member in &self.builder.members {
             if let Some(stream) = streams.find(member.stream) {
                 stream.policy.on_sent(member.messages);
+                stream.stats.latest = Some((arm, choice.reason));
+                if choice.reason == Reason::Budget {
+                    stream.stats.out_of_budget += 1;
+                }
             }
             events.push_back(Event::Drained {
                 stream: member.stream,
-                bytes: member.payload,
+                bytes: member.drained,
             });
         }
         if arm == Arm::IDENTITY {
@@ -170,14 +178,36 @@ impl Sender {
         }
     }
 
-    /// The number of the arm for a block that begins with stream `lead`; `None` if the stream is gone.
+    /// The stream whose turn it is, in front of the line.
+    fn lead(&mut self, streams: &mut Streams) -> Option<StreamId> {
+        loop {
+            let &id = self.ready.front()?;
+            let alone = self.ready.len() == 1;
+            match streams.find(id) {
+                None => {
+                    self.ready.pop_front();
+                }
+                Some(stream) if alone || stream.send.deficit + QUANTUM > 0 => {
+                    return Some(id);
+                }
+                Some(stream) => {
+                    // It has sent ahead: its turn goes to the others, and counts.
+                    stream.send.deficit += QUANTUM;
+                    self.ready.rotate_left(1);
+                }
+            }
+        }
+    }
+
+    /// The arm for a block that begins with stream `lead`; `None` if the stream is gone.
     fn choose(
         &mut self,
         now: Time,
         lead: StreamId,
         streams: &mut Streams,
         path: &Path,
-    ) -> Option<usize> {
+        budget_left: bool,
+    ) -> Option<Choice> {
         let stream = streams.find(lead)?;
         let situation = Situation {
             now,
@@ -188,18 +218,14 @@ impl Sender {
             decode: &path.decode,
             link: &path.link,
             rtt: &path.rtt,
-            budget_left: !self.budget.available(now).is_zero(),
+            budget_left,
         };
-        let choice = stream.policy.choose(&situation, &mut self.rng);
-        if choice.reason == Reason::Budget {
-            stream.stats.out_of_budget += 1;
-        }
-        stream.stats.latest = Some((self.arms.as_slice()[choice.arm], choice.reason));
-        Some(choice.arm)
+        Some(stream.policy.choose(&situation, &mut self.rng))
     }
 
-    /// Takes messages of the stream in front, and of others that would choose the same arm.
-    fn gather(&mut self, number: usize, streams: &mut Streams) {
+    /// Takes messages of the stream in front, and of others that would choose the same arm, by deficit
+    /// round robin (Shreedhar and Varghese 1995).
+    fn gather(&mut self, number: usize, budget_left: bool, streams: &mut Streams) {
         let mut asked = 0;
         let mut lead = true;
         // Those that stay in line without a turn, in their order.
@@ -208,7 +234,12 @@ impl Sender {
             let Some(stream) = streams.find(id) else {
                 continue;
             };
-            if !lead && !stream.policy.joins(number, self.arms.as_slice()) {
+            let joins = lead
+                || stream
+                    .policy
+                    .joins(number, self.arms.as_slice(), budget_left);
+            lead = false;
+            if !joins {
                 passed.push_back(id);
                 asked += 1;
                 if asked == MAX_ASKED {
@@ -216,18 +247,39 @@ impl Sender {
                 }
                 continue;
             }
-            lead = false;
+            let send = &mut stream.send;
             let no_others = self.ready.is_empty();
+            send.deficit = (send.deficit + QUANTUM).min(MAX_DEFICIT);
+            if no_others && passed.is_empty() {
+                send.deficit = QUANTUM;
+            }
+            let Some(quantum) = usize::try_from(send.deficit)
+                .ok()
+                .filter(|quantum| *quantum > 0)
+            else {
+                self.ready.push_back(id);
+                continue;
+            };
+            let before = self.builder.plain_len;
             let complete = self.builder.take(
                 &mut self.writer,
                 id,
-                &mut stream.send,
+                send,
                 self.block_len,
-                QUANTUM,
+                quantum,
                 no_others,
             );
-            stream.send.is_ready = stream.send.can_send();
-            if stream.send.is_ready {
+            let taken = self.builder.plain_len - before;
+            send.deficit -= isize::try_from(taken).unwrap_or(isize::MAX);
+            send.is_ready = send.can_send();
+            if !send.is_ready {
+                send.deficit = 0;
+            } else if taken == 0 {
+                // Its message fits a block, but not what was left of this one: if it lost its place
+                // for that, it might come too late for every block. Its turn is still to come.
+                send.deficit -= QUANTUM;
+                self.ready.push_front(id);
+            } else {
                 self.ready.push_back(id);
             }
             if complete || self.builder.plain_len >= self.block_len {

@@ -60,7 +60,8 @@ pub(super) struct Queued {
 pub(super) struct SendStream {
     pub(super) state: SendState,
     pub(super) queue: VecDeque<Queued>,
-    /// Payload bytes in the queue, without what of the front message is sent already.
+    /// Payload bytes in the queue, without what of the front message is sent already, and
+    /// [`MESSAGE_CHARGE`] for each message.
     pub(super) queued_bytes: usize,
     /// Bytes of the front message that are sent already.
     pub(super) front_sent: usize,
@@ -70,6 +71,10 @@ pub(super) struct SendStream {
     pub(super) limit: u64,
     /// Whether the stream stands in the list of those that have something to send.
     pub(super) is_ready: bool,
+    /// Payload bytes that it may send in its turn, or has sent beyond it (deficit round robin).
+    pub(super) deficit: isize,
+    /// The latest block that it is a member of, and where among the members.
+    pub(super) place_in_block: (u64, usize),
 }
 
 impl SendStream {
@@ -82,6 +87,8 @@ impl SendStream {
             sent: 0,
             limit,
             is_ready: false,
+            deficit: 0,
+            place_in_block: (0, 0),
         }
     }
 

@@ -8,7 +8,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::codecs::{Arm, CodecId};
-use crate::control::MajorityConfig;
+use crate::control::{MajorityConfig, Reason};
 
 /// One end with its driver.
 struct End {
@@ -41,9 +41,7 @@ impl End {
             let mut worked = input.len() != before;
             while let Some(job) = self.session.poll_decode() {
                 let block = self.worker.decode(job);
-                let _ = self
-                    .session
-                    .handle_decoded(now, block, Duration::from_micros(5));
+                let _ = self.session.handle_decoded(block, Duration::from_micros(5));
                 worked = true;
             }
             if !worked {
@@ -434,7 +432,7 @@ fn a_full_queue_gives_the_message_back() {
     pair.settle();
     assert!(pair.a.events.contains(&Event::Drained {
         stream: id,
-        bytes: 5000
+        bytes: 5032
     }));
     pair.a
         .session
@@ -895,7 +893,7 @@ fn what_came_before_the_connection_was_lost_is_delivered() {
         assert_eq!(b.session.closed(), None);
         let block = b.worker.decode(job);
         b.session
-            .handle_decoded(pair.now, block, Duration::ZERO)
+            .handle_decoded(block, Duration::ZERO)
             .expect("valid");
     }
     b.run(pair.now);
@@ -925,4 +923,121 @@ fn a_stream_may_be_fixed_to_an_arm_that_others_do_not_choose_from() {
     };
     assert_eq!(arms(own), [fixed]);
     assert!(!arms(other).contains(&fixed));
+}
+
+#[test]
+fn empty_messages_fill_a_queue_too() {
+    let mut pair = Pair::new(&SessionConfig::default().send_queue(1000));
+    let id = pair.open();
+    let sent = (0..1000)
+        .take_while(|_| {
+            pair.a
+                .session
+                .send(id, Bytes::new(), RecordKind::Message)
+                .is_ok()
+        })
+        .count();
+    assert_eq!(sent, 1000 / 32);
+    pair.settle();
+    assert_eq!(pair.b.payloads(id).len(), sent);
+}
+
+#[test]
+fn turns_are_counted_in_bytes() {
+    let mut pair = Pair::new(&config(PolicyConfig::None).window(64 << 20));
+    let (large, small) = (pair.open(), pair.open());
+    for _ in 0..100 {
+        pair.send(large, &vec![1; 60_000]);
+    }
+    for _ in 0..6000 {
+        pair.send(small, &[2; 1000]);
+    }
+    let mut wire = Vec::new();
+    while wire.len() < 3 << 20 {
+        assert!(pair.a.session.poll_encode(pair.now).is_none());
+        wire.extend(pair.a.take_output(pair.now));
+    }
+    pair.b.releases = true;
+    pair.b.input.extend_from_slice(&wire);
+    pair.b.run(pair.now);
+    let bytes = |id| {
+        pair.b
+            .payloads(id)
+            .iter()
+            .map(|payload| payload.len())
+            .sum::<usize>() as f64
+    };
+    let share = bytes(large) / bytes(small);
+    assert!((0.8..1.25).contains(&share), "{share}");
+}
+
+#[test]
+fn without_a_budget_streams_still_share_blocks_and_know_why() {
+    let mut pair = Pair::new(&config(PolicyConfig::Fixed(Arm::new(CodecId::LZ4, 0))));
+    let ids: Vec<_> = (0..50).map(|_| pair.open()).collect();
+    pair.a.session.set_budget(pair.now, Some(BudgetRate::ZERO));
+    pair.now = pair.now + Duration::from_secs(1);
+    let before = pair.a.session.stats().blocks_sent;
+    for _ in 0..3 {
+        for id in &ids {
+            pair.send(*id, &[0; 100]);
+        }
+    }
+    pair.settle();
+    assert_eq!(pair.a.session.stats().blocks_sent - before, 1);
+    for id in ids {
+        let stats = pair.a.session.stream_stats(id).expect("a stream");
+        assert_eq!(stats.latest, Some((Arm::IDENTITY, Reason::Budget)));
+        assert_eq!(
+            (stats.arms[0].blocks, stats.arms[0].messages),
+            (1, 3),
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn small_messages_of_an_unread_stream_do_not_hold_the_blocks_of_others() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let (unread, read) = (pair.open(), pair.open());
+    let plain_len = 60_000;
+    pair.send(unread, b"x");
+    pair.send(read, &vec![3; plain_len]);
+    pair.settle();
+    let block = pair.b.payloads(read)[0].as_ptr() as usize;
+    let small = pair.b.payloads(unread)[0].as_ptr() as usize;
+    let within = block.saturating_sub(100)..block + plain_len;
+    assert!(!within.contains(&small), "it has memory of its own");
+}
+
+#[test]
+fn a_peer_that_opens_and_closes_and_never_reads_is_given_up() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let mut refused = false;
+    for number in 0..2_000_000_u32 {
+        let stream = StreamId::new(number * 2).expect("in range");
+        let mut bytes = BytesMut::new();
+        let mut frames = Vec::new();
+        let open = Open {
+            stream,
+            group: GroupId(0),
+            window: 0,
+            name: String::new(),
+        };
+        Control::Open(open).put(&mut frames);
+        Control::Close(Close {
+            stream,
+            code: CloseCode::Finished,
+        })
+        .put(&mut frames);
+        bytes.extend_from_slice(&frames);
+        if pair.b.session.handle_input(pair.now, &mut bytes).is_err() {
+            refused = true;
+            break;
+        }
+        pair.b.session.finish(stream);
+        while pair.b.session.poll_event().is_some() {}
+    }
+    assert!(refused, "{} bytes wait", pair.b.session.output_len());
+    assert!(pair.b.session.output_len() < 9 << 20);
 }

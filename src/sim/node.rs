@@ -102,7 +102,7 @@ impl Node {
     fn finish_work(&mut self, now: Time) {
         while self.decoding.front().is_some_and(|work| work.done <= now) {
             if let Some(work) = self.decoding.pop_front() {
-                let _ = self.session.handle_decoded(now, work.block, work.elapsed);
+                let _ = self.session.handle_decoded(work.block, work.elapsed);
             }
         }
         if let Some(work) = self.encoding.take_if(|work| work.done <= now) {

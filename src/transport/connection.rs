@@ -13,7 +13,7 @@ use crate::control::PolicyConfig;
 use crate::session::{
     OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
 };
-use crate::wire::{RecordKind, StreamId};
+use crate::wire::{MESSAGE_CHARGE, RecordKind, StreamId};
 
 /// A connection to a peer. Clones are handles of the same one; when the last handle and the last
 /// [`Stream`] are gone, it closes.
@@ -30,7 +30,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.push(Command::Close);
+        self.shared.push(Command::Abandon);
     }
 }
 
@@ -239,7 +239,7 @@ impl Stream {
         }
         if !self
             .stream
-            .try_reserve(payload.len(), self.handle.shared.send_queue)
+            .try_reserve(queued_len(&payload), self.handle.shared.send_queue)
         {
             return Err(SendError::Full(Rejected(payload)));
         }
@@ -250,7 +250,7 @@ impl Stream {
         self.check_len(&payload)?;
         if !self
             .stream
-            .reserve(payload.len(), self.handle.shared.send_queue)
+            .reserve(queued_len(&payload), self.handle.shared.send_queue)
             .await
         {
             return Err(SendError::Closed(self.stream.id));
@@ -389,6 +389,11 @@ impl Drop for Stream {
             stream: self.stream.id,
         });
     }
+}
+
+/// What a message takes of its stream's queue, as the session counts it.
+fn queued_len(payload: &Bytes) -> usize {
+    payload.len() + MESSAGE_CHARGE as usize
 }
 
 /// Forgets a request when nobody waits for its reply any more.

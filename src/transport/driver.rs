@@ -22,7 +22,7 @@ use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamSha
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
 use crate::session::{BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session};
 use crate::units::Time;
-use crate::wire::{CloseCode, StreamId};
+use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
 
 /// Codec work that is likely to take longer leaves the executor's thread (architecture.md, invariant 6).
 const MAX_INLINE_NANOS: u64 = 100_000;
@@ -40,6 +40,16 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// How long a connection that is closing may stand still before it is given up.
 const STALL: Duration = Duration::from_secs(10);
+
+/// Output that is more than answers and control frames.
+const LARGE_OUTPUT: usize = 4 << 10;
+
+/// When a closing session last came nearer to its end.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    since: Time,
+    progress: u64,
+}
 
 /// A codec job done elsewhere.
 enum Done {
@@ -74,8 +84,8 @@ pub(super) struct Driver<I> {
     work: JoinSet<Done>,
     timer: Pin<Box<Sleep>>,
     timer_at: Option<Time>,
-    /// When anything last moved, once the application has asked for the end.
-    closing: Option<Time>,
+    /// How the end comes on, once the application has asked for it.
+    closing: Option<Closing>,
     state: State,
 }
 
@@ -123,18 +133,32 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         moved
     }
 
-    /// Gives a connection up that is closing and stands still.
+    fn begin_close(&mut self) {
+        self.closing.get_or_insert(Closing {
+            since: self.now,
+            progress: 0,
+        });
+        self.session.close();
+    }
+
+    /// Gives a connection up that is closing and comes no nearer to its end.
     fn watch_closing(&mut self, moved: bool) {
-        let Some(last) = &mut self.closing else {
+        let Some(closing) = &mut self.closing else {
             return;
         };
-        let now = self.clock.now();
-        if moved {
-            *last = now;
-        } else if now.saturating_since(*last) >= STALL {
+        let progress = self.session.progress();
+        // A large block on a slow link is written for long; small answers are no progress.
+        let writes = moved && self.session.output_len() >= LARGE_OUTPUT;
+        if writes || progress != closing.progress {
+            *closing = Closing {
+                since: self.now,
+                progress,
+            };
+        } else if self.now.saturating_since(closing.since) >= STALL {
             self.input_ended = true;
             self.session.abort();
-            self.session.handle_written(now, self.session.output_len());
+            self.session
+                .handle_written(self.now, self.session.output_len());
             self.take_events();
         }
     }
@@ -157,11 +181,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 payload,
                 kind,
             } => {
-                let len = payload.len();
+                let len = payload.len() + MESSAGE_CHARGE as usize;
                 // The handle has reserved the room; a session that is over drops the message.
                 if self.session.send(stream, payload, kind).is_err() {
                     if let Some(shared) = self.streams.get(&stream) {
                         shared.on_drained(len);
+                        shared.close_sending();
                     }
                 }
             }
@@ -193,9 +218,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             Command::SessionStats { reply } => {
                 let _ = reply.send(self.session.stats());
             }
-            Command::Close => {
-                self.closing.get_or_insert(self.clock.now());
-                self.session.close();
+            Command::Close => self.begin_close(),
+            Command::Abandon => {
+                while let Some(stream) = self.shared.pop_opened() {
+                    self.session.discard(stream.id);
+                }
+                self.begin_close();
             }
         }
     }
@@ -216,7 +244,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 }
                 Ok(Done::Decoded(block, elapsed)) => {
                     self.grant.spend(elapsed);
-                    let _ = self.session.handle_decoded(now, block, elapsed);
+                    let _ = self.session.handle_decoded(block, elapsed);
                     self.take_input(now);
                 }
                 // A codec has panicked, or the runtime shuts down: the session can't go on.
@@ -270,7 +298,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                 self.now = now;
                 let elapsed = now.saturating_since(started);
                 self.grant.spend(elapsed);
-                let _ = self.session.handle_decoded(now, block, elapsed);
+                let _ = self.session.handle_decoded(block, elapsed);
                 self.take_input(now);
             } else {
                 let node = Arc::clone(&self.node);
@@ -353,6 +381,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                         });
                     }
                 }
+                Event::Closing => self
+                    .streams
+                    .values()
+                    .for_each(|stream| stream.close_sending()),
                 Event::Closed(result) => self.on_closed(result),
             }
         }
@@ -450,7 +482,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         let at = match self.state {
             State::Flushing { until } | State::Lingering { until } => Some(until),
             State::Open => {
-                let stall = self.closing.map(|last| last + STALL);
+                let stall = self.closing.map(|closing| closing.since + STALL);
                 [self.session.poll_timeout(), stall]
                     .into_iter()
                     .flatten()
@@ -506,6 +538,7 @@ impl<I> Drop for Driver<I> {
         if !self.shared.is_closed() {
             self.shared.phase.send_replace(Phase::Closed(lost));
             self.shared.opened_notify.notify_waiters();
+            self.shared.opened_notify.notify_one();
         }
     }
 }

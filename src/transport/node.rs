@@ -19,8 +19,6 @@ use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError};
 use crate::session::{CodecWorker, Role, Session, SessionConfig};
 use crate::units::CpuLoad;
 
-/// Binary logarithm of the longest history that workers hold.
-const WINDOW_LOG: u8 = 20;
 /// Idle workers kept with their scratch, each up to a few MB: as many as can be at work at once on
 /// a small machine. Arbitrary.
 const MAX_IDLE_WORKERS: usize = 8;
@@ -88,6 +86,8 @@ pub enum NodeError {
 
 #[derive(Debug)]
 pub(super) struct NodeShared {
+    /// As announced to peers.
+    window_log: u8,
     workers: Mutex<Vec<CodecWorker>>,
     grants: Mutex<Vec<Weak<Grant>>>,
     state: Mutex<(Option<BudgetRate>, CpuLoad)>,
@@ -97,7 +97,7 @@ impl NodeShared {
     pub(super) fn take_worker(&self) -> CodecWorker {
         lock(&self.workers)
             .pop()
-            .unwrap_or_else(|| CodecWorker::new(WINDOW_LOG))
+            .unwrap_or_else(|| CodecWorker::new(self.window_log))
     }
 
     pub(super) fn put_worker(&self, worker: CodecWorker) {
@@ -155,6 +155,7 @@ impl Node {
         };
         let budget = guard.is_some().then_some(BudgetRate::ZERO);
         let shared = Arc::new(NodeShared {
+            window_log: session.window_log(),
             workers: Mutex::default(),
             grants: Mutex::default(),
             state: Mutex::new((budget, CpuLoad::IDLE)),

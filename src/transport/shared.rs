@@ -47,6 +47,8 @@ pub(super) enum Command {
         reply: oneshot::Sender<SessionStats>,
     },
     Close,
+    /// The last handle is gone: streams that nobody has accepted go with it.
+    Abandon,
 }
 
 #[derive(Debug)]
@@ -270,7 +272,7 @@ impl StreamShared {
         let reserve =
             |queued: usize| (queued == 0 || queued + len <= limit).then_some(queued + len);
         self.queued
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, reserve)
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, reserve)
             .is_ok()
     }
 
@@ -305,8 +307,9 @@ impl StreamShared {
 
     /// `len` bytes have left the queue.
     pub(super) fn on_drained(&self, len: usize) {
-        self.queued.fetch_sub(len, Ordering::AcqRel);
-        if self.waiting_for_room.load(Ordering::Acquire) > 0 {
+        // In one order with the count of those who wait: either they see the room, or this sees them.
+        self.queued.fetch_sub(len, Ordering::SeqCst);
+        if self.waiting_for_room.load(Ordering::SeqCst) > 0 {
             self.room.notify_waiters();
         }
     }
@@ -343,7 +346,7 @@ impl StreamShared {
     /// Whether a message is here for somebody who waits. Who has counted himself before this was
     /// asked under the lock is seen; who does so after it looks at the queue once more.
     fn wakes_receiver(&self, inbound: &Inbound) -> bool {
-        !inbound.queue.is_empty() && self.receiving.load(Ordering::Acquire) > 0
+        !inbound.queue.is_empty() && self.receiving.load(Ordering::SeqCst) > 0
     }
 
     /// The next message or the end, if it is here; `window` is that of the session.
@@ -418,13 +421,13 @@ struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
+        count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }

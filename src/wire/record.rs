@@ -93,9 +93,6 @@ pub struct RecordWriter {
 }
 
 impl RecordWriter {
-    /// The most bytes that a record header takes.
-    pub const MAX_HEADER_LEN: usize = 1 + 4 + 10 + 10 + 5;
-
     /// Appends the header of a whole message. `payload_len` is `None` for the block's last record.
     pub fn put_whole(
         &mut self,

@@ -99,7 +99,8 @@ fn a_change_of_content_is_followed() {
         constant(0xff, CHANGE).chain(production(2 * CHANGE)),
         |_, _| {},
     );
-    let leader = |messages: usize| run.shares[messages / STRIDE - 1].leader();
+    // Neighbouring levels of one codec take turns: the codec is what is judged.
+    let leader = |messages: usize| run.shares[messages / STRIDE - 1].leader().codec;
     let (before, after, settled) = (
         leader(CHANGE - 1000),
         leader(CHANGE + FOLLOWED),

@@ -230,13 +230,18 @@ impl Policy {
 
     /// Whether a block that another stream began with arm number `arm` may take this stream's
     /// messages along: only if this stream would choose the same.
-    pub fn joins(&self, arm: usize, arms: &[Arm]) -> bool {
+    pub fn joins(&self, arm: usize, arms: &[Arm], budget_left: bool) -> bool {
+        if !budget_left {
+            return arm == 0;
+        }
         match &self.kind {
             Kind::None => arm == 0,
             Kind::Fixed(fixed) => arms.get(arm) == Some(fixed),
             // Shares are counted in blocks: a message that rode along would not be counted.
             Kind::RoundRobin { .. } => false,
-            Kind::Majority(majority) => majority.best() == Some(arm),
+            // A block with others' content would teach it a ratio that is not its own; identity's is
+            // the same for all.
+            Kind::Majority(majority) => arm == 0 && majority.best() == Some(0),
         }
     }
 }
