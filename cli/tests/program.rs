@@ -187,6 +187,90 @@ fn what_is_sent_comes_back_equal_with_every_policy() {
 }
 
 #[test]
+fn recorded_messages_come_back_equal() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/corpus");
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        println!("skipped: no recorded corpora beside the project");
+        return;
+    };
+    let files: Vec<_> = entries
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "msgs"))
+        .map(|path| path.to_str().expect("text").to_owned())
+        .collect();
+    let echo = Echo::start();
+    let mut arguments = vec![
+        "send",
+        "--json",
+        "--no-guard",
+        "--connect",
+        &echo.address,
+        "--corpus",
+    ];
+    arguments.extend(files.iter().map(String::as_str));
+    let rows = json_lines(&run(&arguments));
+    assert_eq!(rows.len(), files.len() + 1);
+    let infos = json_lines(&run(
+        &[&["corpus", "info", "--json"], &arguments[6..]].concat()
+    ));
+    for (row, info) in rows.iter().zip(&infos) {
+        assert_eq!(row["messages"], info["messages"], "{row}");
+        assert_eq!(row["plain_bytes"], info["bytes"], "{row}");
+    }
+}
+
+/// Sends the interrupt of Ctrl-C to a child of this test.
+#[cfg(unix)]
+fn interrupt(child: &Child) {
+    let status = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill");
+    assert!(status.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_with_the_summary() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("some.msgs");
+    write_msgs(&file, &some_messages());
+    let file = file.to_str().expect("text");
+    let mut echo = Echo::start();
+    // At this rate it would take an hour.
+    let arguments = [
+        "send",
+        "--connect",
+        &echo.address,
+        "--corpus",
+        file,
+        "--rate",
+        "10",
+        "--repeat",
+        "100",
+    ];
+    let sender = tautline(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    interrupt(&sender);
+    let output = sender.wait_with_output().expect("a child");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("echoed and equal"),
+        "{}",
+        text(&output.stdout)
+    );
+    interrupt(&echo.child);
+    let mut rest = String::new();
+    echo.stdout.read_to_string(&mut rest).expect("its summary");
+    assert!(rest.contains("1 connections"), "{rest}");
+    assert!(echo.child.wait().expect("a child").success());
+}
+
+#[test]
 fn a_stranger_is_reported_and_disturbs_nobody() {
     let mut echo = Echo::start();
     let mut stranger = TcpStream::connect(&echo.address).expect("it listens");

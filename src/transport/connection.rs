@@ -219,8 +219,8 @@ impl Stream {
         // As `send_as`, without a future inside the future: this is the path of every message.
         self.check_len(&payload)?;
         let limit = self.handle.shared.send_queue;
-        if !self.stream.try_reserve_open(payload.len(), limit)
-            && !self.stream.reserve(payload.len(), limit).await
+        if !self.stream.try_reserve_open(queued_len(&payload), limit)
+            && !self.stream.reserve(queued_len(&payload), limit).await
         {
             return Err(SendError::Closed(self.stream.id));
         }
