@@ -13,11 +13,13 @@
 
 mod block;
 mod config;
+mod ending;
 mod error;
 mod event;
 mod inflight;
 mod job;
 mod output;
+mod peer;
 mod receiver;
 mod sender;
 mod stats;
@@ -41,13 +43,12 @@ pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
 use crate::codecs::CodecId;
-use crate::control::{Arms, BudgetRate, Policy, PolicyConfig, StreamEstimates};
+use crate::control::{BudgetRate, Policy, PolicyConfig, StreamEstimates};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
-    Ack, Close, CloseCode, Control, Features, GoAway, GoAwayCode, GroupId, Hello, MESSAGE_CHARGE,
-    Open, PeerCodec, Probe, ProbeReply, RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window,
-    WireError,
+    Control, Features, GoAwayCode, Hello, MESSAGE_CHARGE, Open, PeerCodec, Probe, ProbeReply,
+    RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window, WireError,
 };
 
 /// The longest stream name, bytes.
@@ -446,192 +447,6 @@ impl Session {
         Ok(())
     }
 
-    fn establish(&mut self, hello: &Hello) -> Result<(), WireError> {
-        if hello.role == self.role {
-            return Err(WireError::Unexpected {
-                what: "a peer that has the same role, or this side itself",
-            });
-        }
-        let offered = features(&self.config);
-        if !offered.contains(hello.required) {
-            return Err(WireError::Feature {
-                required: hello.required.0,
-                offered: offered.0,
-            });
-        }
-        let at_least = |field, given: u64, min: u64| {
-            if given < min {
-                Err(WireError::FieldTooSmall { field, given, min })
-            } else {
-                Ok(())
-            }
-        };
-        at_least("the peer's longest block", hello.max_block, 4 << 10)?;
-        at_least("the peer's window", hello.window, MIN_WINDOW)?;
-        let both = offered.common(hello.offered);
-        let with_check = both.contains(Features::CHECKSUMS);
-        self.peer_codecs = hello.codecs.iter().map(|peer| peer.codec).collect();
-        let arms = Arms::new(&self.config.arms, |codec| self.both_have(codec));
-        let peer_block = usize::try_from(hello.max_block).unwrap_or(usize::MAX) - HEADER_SLACK;
-        let block_len = self.config.block_len.min(peer_block);
-        self.sender
-            .begin(arms, with_check, block_len.min(longest_for(hello)));
-        self.receiver.begin(with_check);
-        self.peer = Peer {
-            max_message: hello.max_message,
-            max_streams: hello.max_streams,
-            window: hello.window,
-        };
-        self.state = State::Established;
-        self.sent_since_probe = true;
-        self.events.push_back(Event::Established);
-        Ok(())
-    }
-
-    /// Runs the inbound queue as far as blocks are decoded.
-    fn deliver(&mut self) -> Result<(), WireError> {
-        while let Some(control) = self.receiver.deliver(&mut self.streams, &mut self.events)? {
-            match control {
-                Control::Open(open) => self.on_open(open)?,
-                Control::Close(close) => self.on_close(close)?,
-                Control::Window(window) => self.on_window(window)?,
-                Control::GoAway(go_away) => self.on_go_away(go_away)?,
-                _ => {}
-            }
-        }
-        let mut to_credit = core::mem::take(&mut self.receiver.to_credit);
-        to_credit.drain(..).for_each(|id| self.release(id, 0));
-        self.receiver.to_credit = to_credit;
-        self.end_if_lost();
-        Ok(())
-    }
-
-    fn on_open(&mut self, open: Open) -> Result<(), WireError> {
-        let id = open.stream;
-        if self.ending.peer_gone {
-            return Err(WireError::Unexpected {
-                what: "a stream opened after go-away",
-            });
-        }
-        if id.is_connectors() == (self.role == Role::Connector) {
-            return Err(WireError::Unexpected {
-                what: "a stream opened with a number of the other side",
-            });
-        }
-        if self.last_peer_stream.is_some_and(|last| id <= last) {
-            return Err(WireError::Unexpected {
-                what: "a stream opened with a number that was used before",
-            });
-        }
-        if open.group != GroupId::default() {
-            return Err(WireError::Unknown {
-                what: "group",
-                given: u64::from(open.group.0),
-            });
-        }
-        let max = u64::from(self.config.max_streams);
-        let given = u64::from(self.streams.count(id.is_connectors())) + 1;
-        if given > max {
-            return Err(WireError::FieldTooLarge {
-                field: "open streams",
-                given,
-                max,
-            });
-        }
-        self.last_peer_stream = Some(id);
-        let send_limit = match open.window {
-            0 => self.peer.window,
-            given if given < MIN_WINDOW => {
-                let (field, min) = ("a stream's window", MIN_WINDOW);
-                return Err(WireError::FieldTooSmall { field, given, min });
-            }
-            given => given,
-        };
-        self.add_stream(id, open.name, self.config.policy, send_limit);
-        self.events.push_back(Event::StreamOpened(id));
-        if self.state != State::Established {
-            self.finish(id);
-        }
-        Ok(())
-    }
-
-    fn on_close(&mut self, close: Close) -> Result<(), WireError> {
-        let Some(stream) = self.streams.find(close.stream) else {
-            return Err(WireError::Unexpected {
-                what: "a close of a stream that is not open",
-            });
-        };
-        receiver::end(&mut stream.recv, close.code)?;
-        self.events
-            .push_back(Event::StreamEnded(close.stream, close.code));
-        self.streams.remove_if_over(close.stream);
-        Ok(())
-    }
-
-    fn on_window(&mut self, window: Window) -> Result<(), WireError> {
-        // A stream that this side finished may be gone while its window is on the way.
-        let Some(stream) = self.streams.find(window.stream) else {
-            return Ok(());
-        };
-        let send = &mut stream.send;
-        if window.limit < send.limit {
-            return Err(WireError::FieldTooSmall {
-                field: "window limit",
-                given: window.limit,
-                min: send.limit,
-            });
-        }
-        send.limit = window.limit;
-        self.sender.on_sendable(window.stream, send);
-        Ok(())
-    }
-
-    fn on_go_away(&mut self, go_away: GoAway) -> Result<(), WireError> {
-        self.ending.peer_gone = true;
-        if go_away.code != GoAwayCode::Done {
-            // Streams that were open are cut: what ends them is the failed session.
-            self.end(Err(SessionError::GoneAway {
-                code: go_away.code,
-                detail: go_away.detail,
-            }));
-            return Ok(());
-        }
-        for id in self.streams.ids() {
-            if let Some(stream) = self
-                .streams
-                .find(id)
-                .filter(|stream| stream.recv.ended.is_none())
-            {
-                receiver::end(&mut stream.recv, CloseCode::Finished)?;
-                self.events
-                    .push_back(Event::StreamEnded(id, CloseCode::Finished));
-            }
-        }
-        self.close();
-        self.end_if_both_gone();
-        Ok(())
-    }
-
-    fn on_ack(&mut self, now: Time, ack: &Ack) -> Result<(), WireError> {
-        self.sender.inflight.on_ack(now, ack, &mut self.path.link)?;
-        ack.decoded
-            .iter()
-            .for_each(|report| self.path.decode.record(report));
-        Ok(())
-    }
-
-    fn on_probe_reply(&mut self, now: Time, reply: &ProbeReply) {
-        let held = Duration::from_nanos(reply.held_nanos);
-        self.sender
-            .inflight
-            .on_probe_reply(now, reply.id, held, &mut self.path.rtt);
-        self.peer_load = Some(CpuLoad::new(f64::from(reply.load_permille) / 1000.0));
-        reply
-            .decoded
-            .iter()
-            .for_each(|report| self.path.decode.record(report));
-    }
-
     /// Whether more bytes from the peer should be read now.
     pub fn wants_input(&self) -> bool {
         !matches!(self.state, State::Closed(_)) && self.receiver.wants_input()
@@ -700,12 +515,6 @@ impl Session {
     /// Ends the session now, whatever is still under way.
     pub fn abort(&mut self) {
         self.end(Err(SessionError::ConnectionLost));
-    }
-
-    fn end_if_lost(&mut self) {
-        if self.ending.input_ended && self.receiver.is_idle() {
-            self.end(Err(SessionError::ConnectionLost));
-        }
     }
 
     /// Grants codec time at a rate, or with `None` without limit. A session begins with none (thesis
@@ -861,95 +670,6 @@ impl Session {
         }
         self.go_away_if_drained();
     }
-
-    fn finish_if_drained(&mut self, id: StreamId) {
-        // A block with the stream's last messages may be with a codec: its close must come after.
-        let Some(stream) = self.streams.find(id) else {
-            return;
-        };
-        if stream.send.state != SendState::Finishing {
-            return;
-        }
-        if !stream.send.queue.is_empty() || self.sender.is_encoding() {
-            self.finishing.push(id);
-        } else {
-            stream.send.state = SendState::Finished;
-            self.put_control(&Control::Close(Close {
-                stream: id,
-                code: CloseCode::Finished,
-            }));
-            self.streams.remove_if_over(id);
-        }
-    }
-
-    fn go_away_if_drained(&mut self) {
-        if self.state != State::Draining || self.ending.sent_go_away || !self.sender.is_idle() {
-            return;
-        }
-        let waiting = self
-            .streams
-            .iter()
-            .any(|stream| !stream.send.queue.is_empty());
-        if !waiting {
-            self.put_go_away(GoAwayCode::Done, "");
-            self.end_if_both_gone();
-        }
-    }
-
-    fn put_go_away(&mut self, code: GoAwayCode, detail: &str) {
-        if !self.ending.sent_go_away {
-            self.ending.sent_go_away = true;
-            self.put_control(&Control::GoAway(GoAway {
-                code,
-                detail: detail.to_owned(),
-            }));
-        }
-    }
-
-    fn end_if_both_gone(&mut self) {
-        if self.ending.sent_go_away && self.ending.peer_gone {
-            self.end(Ok(()));
-        }
-    }
-
-    fn end(&mut self, result: Result<(), SessionError>) {
-        if !matches!(self.state, State::Closed(_)) {
-            self.state = State::Closed(result.clone());
-            self.events.push_back(Event::Closed(result));
-        }
-    }
-
-    fn check_open(&self) -> Result<(), SessionError> {
-        match &self.state {
-            State::Closed(Err(error)) => Err(error.clone()),
-            _ => Ok(()),
-        }
-    }
-
-    fn fail_on(&mut self, result: Result<(), WireError>) -> Result<(), SessionError> {
-        result.map_err(|error| {
-            self.put_go_away(error.code(), &error.to_string());
-            let error = SessionError::Peer(error);
-            self.end(Err(error.clone()));
-            error
-        })
-    }
-}
-
-/// The longest plain block that every codec can make of histories that the peer holds. Half of the
-/// smallest one: zstd's window is the length rounded up to a power of two, and bzip2's block counts
-/// what its run-length stage adds.
-fn longest_for(hello: &Hello) -> usize {
-    hello
-        .codecs
-        .iter()
-        .filter(|peer| crate::codecs::info(peer.codec).is_some())
-        .map(|peer| {
-            let window_log = peer.window_log;
-            crate::codecs::DecodeLimits { window_log }.window_bytes() / 2
-        })
-        .min()
-        .unwrap_or(usize::MAX)
 }
 
 fn features(config: &SessionConfig) -> Features {

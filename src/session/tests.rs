@@ -9,6 +9,7 @@ use fastrand::Rng;
 use super::*;
 use crate::codecs::{Arm, CodecId};
 use crate::control::{MajorityConfig, Reason};
+use crate::wire::{Close, CloseCode, GroupId};
 
 /// One end with its driver.
 struct End {

@@ -1,0 +1,86 @@
+//! The end of streams and sessions: drained, said, heard, or lost.
+
+use super::stream::SendState;
+use super::{Event, Session, SessionError, State};
+use crate::wire::{Close, CloseCode, Control, GoAway, GoAwayCode, StreamId, WireError};
+
+impl Session {
+    pub(super) fn end_if_lost(&mut self) {
+        if self.ending.input_ended && self.receiver.is_idle() {
+            self.end(Err(SessionError::ConnectionLost));
+        }
+    }
+
+    pub(super) fn finish_if_drained(&mut self, id: StreamId) {
+        // A block with the stream's last messages may be with a codec: its close must come after.
+        let Some(stream) = self.streams.find(id) else {
+            return;
+        };
+        if stream.send.state != SendState::Finishing {
+            return;
+        }
+        if !stream.send.queue.is_empty() || self.sender.is_encoding() {
+            self.finishing.push(id);
+        } else {
+            stream.send.state = SendState::Finished;
+            self.put_control(&Control::Close(Close {
+                stream: id,
+                code: CloseCode::Finished,
+            }));
+            self.streams.remove_if_over(id);
+        }
+    }
+
+    pub(super) fn go_away_if_drained(&mut self) {
+        if self.state != State::Draining || self.ending.sent_go_away || !self.sender.is_idle() {
+            return;
+        }
+        let waiting = self
+            .streams
+            .iter()
+            .any(|stream| !stream.send.queue.is_empty());
+        if !waiting {
+            self.put_go_away(GoAwayCode::Done, "");
+            self.end_if_both_gone();
+        }
+    }
+
+    pub(super) fn put_go_away(&mut self, code: GoAwayCode, detail: &str) {
+        if !self.ending.sent_go_away {
+            self.ending.sent_go_away = true;
+            self.put_control(&Control::GoAway(GoAway {
+                code,
+                detail: detail.to_owned(),
+            }));
+        }
+    }
+
+    pub(super) fn end_if_both_gone(&mut self) {
+        if self.ending.sent_go_away && self.ending.peer_gone {
+            self.end(Ok(()));
+        }
+    }
+
+    pub(super) fn end(&mut self, result: Result<(), SessionError>) {
+        if !matches!(self.state, State::Closed(_)) {
+            self.state = State::Closed(result.clone());
+            self.events.push_back(Event::Closed(result));
+        }
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), SessionError> {
+        match &self.state {
+            State::Closed(Err(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn fail_on(&mut self, result: Result<(), WireError>) -> Result<(), SessionError> {
+        result.map_err(|error| {
+            self.put_go_away(error.code(), &error.to_string());
+            let error = SessionError::Peer(error);
+            self.end(Err(error.clone()));
+            error
+        })
+    }
+}
