@@ -155,7 +155,9 @@ impl Sender {
         for member in &self.builder.members {
             if let Some(stream) = streams.find(member.stream) {
                 stream.policy.on_sent(member.messages);
-                stream.stats.latest = Some((arm, choice.reason));
+                let stats = &mut stream.stats;
+                stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));
+                stats.latest = Some((arm, choice.reason));
                 if choice.reason == Reason::Budget {
                     stream.stats.out_of_budget += 1;
                 }

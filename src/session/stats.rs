@@ -46,6 +46,11 @@ pub struct StreamStats {
     pub failed: u64,
     /// The latest choice and why it was made.
     pub latest: Option<(Arm, Reason)>,
+    /// How often a block was given another arm than the block before.
+    pub switches: u64,
+    /// Estimated time that the choices cost over the best arm's estimate at the time, summed over
+    /// blocks. Policies that do not estimate leave it at zero.
+    pub regret: Duration,
 }
 
 impl StreamStats {
