@@ -29,6 +29,7 @@ mod prior;
 mod snappy;
 #[cfg(any(feature = "lz4", feature = "snappy", feature = "deflate"))]
 mod staging;
+mod typical;
 #[cfg(feature = "xz")]
 mod xz;
 #[cfg(feature = "zstd")]
@@ -39,6 +40,8 @@ use core::fmt;
 pub use self::id::{Arm, CodecId, Level, ParseArmError};
 pub use self::info::{CodecInfo, default_level, info, supported};
 pub use self::prior::{prior_decode_nanos, prior_encode_nanos};
+pub use self::typical::measured_arms;
+pub(crate) use self::typical::{Row as TypicalRow, strength_deviation, typical, typical_level};
 
 /// What [`Codecs::encode`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use crate::codecs::{Arm, CodecId};
+use crate::codecs::{Arm, CodecId, default_level, typical};
 use crate::units::{Time, saturating_nanos};
 use crate::wire::DecodeReport;
 
@@ -183,7 +183,9 @@ impl StreamEstimates {
 /// What decoding costs the peer, by codec, from its reports.
 #[derive(Clone, Debug, Default)]
 pub struct DecodeEstimates {
-    codecs: Vec<(DecodeReport, CostEstimator)>,
+    codecs: Vec<(DecodeReport, CostEstimator, Option<f64>)>,
+    /// Measured over typical time, for all codecs.
+    factor: Option<f64>,
     /// Reports that cannot be true: counts that fell, or more time than has passed.
     absurd: u64,
 }
@@ -191,6 +193,8 @@ pub struct DecodeEstimates {
 /// No decoder is slower than this; what a peer reports beyond it is clamped. Arbitrary: a tenth of
 /// the slowest decoder measured (bzip2 at 256 B, 7 MB/s).
 const MAX_DECODE_NANOS_PER_BYTE: f64 = 1500.0;
+/// Weight of a report in the factors.
+const FACTOR_GAIN: f64 = 0.3;
 /// Nor costs more than this for a block, however short. Arbitrary, well over liblzma's 42 µs.
 const MAX_DECODE_FIXED_NANOS: f64 = 1e6;
 
@@ -200,9 +204,9 @@ impl DecodeEstimates {
         let known = self
             .codecs
             .iter_mut()
-            .find(|(last, _)| last.codec == report.codec);
-        let (last, cost) = if let Some((last, cost)) = known {
-            (last, cost)
+            .find(|(last, ..)| last.codec == report.codec);
+        let (last, cost, factor) = if let Some((last, cost, factor)) = known {
+            (last, cost, factor)
         } else {
             let nothing = DecodeReport {
                 codec: report.codec,
@@ -210,11 +214,11 @@ impl DecodeEstimates {
                 plain_bytes: 0,
                 nanos: 0,
             };
-            self.codecs.push((nothing, CostEstimator::default()));
-            let Some((last, cost)) = self.codecs.last_mut() else {
+            self.codecs.push((nothing, CostEstimator::default(), None));
+            let Some((last, cost, factor)) = self.codecs.last_mut() else {
                 return;
             };
-            (last, cost)
+            (last, cost, factor)
         };
         let deltas = (
             report.blocks.checked_sub(last.blocks),
@@ -235,16 +239,52 @@ impl DecodeEstimates {
         if nanos > most {
             self.absurd += 1;
         }
-        cost.record(bytes as usize, Duration::from_nanos(nanos.min(most) as u64));
+        let nanos = nanos.min(most);
+        cost.record(bytes as usize, Duration::from_nanos(nanos as u64));
+        // Of the codec's levels the usual one stands for all: they differ far less in decoding.
+        let typical = typical(Arm {
+            codec: report.codec,
+            level: default_level(report.codec),
+        });
+        let typical = typical.map_or(0.0, |row| row.at(bytes).decode_nanos);
+        let sample = nanos / typical;
+        if sample.is_finite() && sample > 0.0 {
+            for factor in [factor, &mut self.factor] {
+                let known = factor.unwrap_or(sample);
+                *factor = Some(known + FACTOR_GAIN * (sample - known));
+            }
+        }
     }
 
     /// The time that the peer takes to decode blocks of `codec`, or `None` without a report.
     pub fn line(&self, codec: CodecId) -> Option<CostLine> {
         self.codecs
             .iter()
-            .find(|(last, _)| last.codec == codec)?
+            .find(|(last, ..)| last.codec == codec)?
             .1
             .line()
+    }
+
+    /// The time that the peer takes for a block of `codec` that typically takes `typical_nanos`:
+    /// scaled by what it reported of this codec, or else of the others. `None` without any report.
+    pub fn nanos(&self, codec: CodecId, typical_nanos: f64) -> Option<f64> {
+        let known = self.codecs.iter().find(|(last, ..)| last.codec == codec);
+        let factor = known.and_then(|(.., factor)| *factor).or(self.factor)?;
+        Some(typical_nanos * factor)
+    }
+
+    /// Forgets the totals but not what was learned from them: the next report counts from zero, as on a
+    /// new connection to the same peer.
+    pub fn restart(&mut self) {
+        for (last, ..) in &mut self.codecs {
+            *last = DecodeReport {
+                codec: last.codec,
+                blocks: 0,
+                plain_bytes: 0,
+                nanos: 0,
+            };
+        }
+        self.absurd = 0;
     }
 
     /// How many reports could not be true.
@@ -253,25 +293,31 @@ impl DecodeEstimates {
     }
 }
 
-/// The arms of a session: identity first, then those that both ends have and policies choose from,
-/// then those that only a fixed policy asks for.
+/// The arms of a session: identity first, then those that both ends have and the thesis's policies
+/// rotate through, then the others that the cost policy chooses from, then those that only a fixed
+/// policy asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arms {
     arms: Vec<Arm>,
     electable: usize,
+    adaptive: usize,
 }
 
 impl Arms {
-    /// Identity and `wanted`, without those that `allowed` refuses and without repetition.
-    pub fn new(wanted: &[Arm], allowed: impl Fn(CodecId) -> bool) -> Self {
+    /// Identity, `rotation` and `wanted`, without those that `allowed` refuses and without repetition.
+    pub fn new(rotation: &[Arm], wanted: &[Arm], allowed: impl Fn(CodecId) -> bool) -> Self {
         let mut arms = vec![Arm::IDENTITY];
-        for arm in wanted {
-            if !arms.contains(arm) && allowed(arm.codec) {
-                arms.push(*arm);
+        let mut add = |more: &[Arm]| {
+            for arm in more {
+                if !arms.contains(arm) && allowed(arm.codec) {
+                    arms.push(*arm);
+                }
             }
-        }
+            arms.len()
+        };
         Self {
-            electable: arms.len(),
+            electable: add(rotation),
+            adaptive: add(wanted),
             arms,
         }
     }
@@ -288,9 +334,14 @@ impl Arms {
         &self.arms
     }
 
-    /// How many of them, from the first, policies choose from.
+    /// How many of them, from the first, the thesis's policies take in turn or choose from.
     pub const fn electable(&self) -> usize {
         self.electable
+    }
+
+    /// How many of them, from the first, the cost policy chooses from.
+    pub const fn adaptive(&self) -> usize {
+        self.adaptive
     }
 
     /// The number of `arm`, if it is among them.

@@ -72,6 +72,17 @@ impl Fed {
     }
 }
 
+/// What is known of a link's rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LinkRate {
+    /// Nothing yet.
+    Unknown,
+    /// The link was never seen busy; so much has passed.
+    AtLeast(BytesPerSec),
+    /// Measured.
+    About(BytesPerSec),
+}
+
 /// The rate at which the socket takes bytes, and that of the link behind it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkEstimator {
@@ -79,6 +90,8 @@ pub struct LinkEstimator {
     busy_rate: Option<f64>,
     lower_bound: Option<f64>,
     lone: CostEstimator,
+    /// Falling rates are not believed: they may be the peer's, short of processor time.
+    distrust_falls: bool,
 }
 
 /// What a lower bound loses with each sample below it, so that it does not outlive its link.
@@ -87,6 +100,10 @@ const BOUND_DECAY: f64 = 0.98;
 const MIN_LONE: f64 = 6.0;
 /// Share of their variation that it must explain, so that queueing is not taken for a rate. Arbitrary.
 const MIN_EXPLAINED: f64 = 0.5;
+/// A rate under backlog that is off by this factor is a changed link, and counts for more.
+const CHANGE: f64 = 1.7;
+/// Weight of such a sample.
+const CHANGE_GAIN: f64 = 0.7;
 
 impl LinkEstimator {
     /// Takes in that the socket took `bytes` within `time` (thesis definition 22).
@@ -112,8 +129,26 @@ impl LinkEstimator {
                     smooth(&mut self.busy_rate, rate);
                 }
             }
-            Fed::Backlogged => smooth(&mut self.busy_rate, rate),
+            Fed::Backlogged => {
+                if self.distrust_falls && self.busy_rate.is_some_and(|known| rate < known) {
+                    return;
+                }
+                let known = self.busy_rate.unwrap_or(rate);
+                let changed = rate > known * CHANGE || rate < known / CHANGE;
+                let gain = if changed { CHANGE_GAIN } else { RATE_GAIN };
+                self.busy_rate = Some(known + gain * (rate - known));
+                if changed {
+                    self.lower_bound = None;
+                    self.lone = CostEstimator::default();
+                }
+            }
         }
+    }
+
+    /// Whether the peer is short of processor time: then a rate that falls is its own doing, and to
+    /// compress more would make it fall further.
+    pub fn set_distrust_falls(&mut self, distrust: bool) {
+        self.distrust_falls = distrust;
     }
 
     /// Takes in the round trip of a block of `bytes` that had the link to itself: its time grows
@@ -127,18 +162,26 @@ impl LinkEstimator {
         self.send_rate.and_then(BytesPerSec::new)
     }
 
-    /// The link's rate; `None` before it was measured. Measured under backlog where there was one,
-    /// else from how much longer larger blocks take, or at least what has passed.
-    pub fn link_rate(&self) -> Option<BytesPerSec> {
-        if let Some(rate) = self.busy_rate {
-            return BytesPerSec::new(rate);
+    /// The link's rate: measured under backlog where there was one, else from how much longer larger
+    /// blocks take, or at least what has passed.
+    pub fn rate(&self) -> LinkRate {
+        if let Some(rate) = self.busy_rate.and_then(BytesPerSec::new) {
+            return LinkRate::About(rate);
         }
         let trusted = self.lone.weight() >= MIN_LONE && self.lone.explained() >= MIN_EXPLAINED;
-        let slope = if trusted { self.lone.slope() } else { None };
-        match (slope.map(|slope| 1e9 / slope), self.lower_bound) {
-            (Some(rate), Some(bound)) if rate > 0.0 => BytesPerSec::new(rate.max(bound)),
-            (Some(rate), _) => BytesPerSec::new(rate),
-            (None, bound) => bound.and_then(BytesPerSec::new),
+        let slope = self.lone.slope().filter(|slope| trusted && *slope > 0.0);
+        let bound = self.lower_bound.and_then(BytesPerSec::new);
+        match slope.and_then(|slope| BytesPerSec::new(1e9 / slope)) {
+            Some(rate) if bound.is_none_or(|bound| rate > bound) => LinkRate::About(rate),
+            _ => bound.map_or(LinkRate::Unknown, LinkRate::AtLeast),
+        }
+    }
+
+    /// The link's rate, or what it is at least; `None` before anything was measured.
+    pub fn link_rate(&self) -> Option<BytesPerSec> {
+        match self.rate() {
+            LinkRate::Unknown => None,
+            LinkRate::AtLeast(rate) | LinkRate::About(rate) => Some(rate),
         }
     }
 }

@@ -10,19 +10,26 @@
 
 mod budget;
 mod estimate;
+mod knowledge;
 mod link;
 pub mod load;
 mod pid;
 mod policy;
+mod texture;
 
 pub use self::budget::{BudgetRate, CodecBudget};
 pub use self::estimate::{
     ArmEstimate, Arms, CostEstimator, CostLine, DecodeEstimates, RatioEstimator, StreamEstimates,
 };
-pub use self::link::{Fed, LinkEstimator, RttEstimator};
+pub(crate) use self::knowledge::{BudgetPrice, PeerBudget, Prices, Shadowed};
+pub use self::knowledge::{CodecKnowledge, PeerKnowledge};
+pub use self::link::{Fed, LinkEstimator, LinkRate, RttEstimator};
 pub use self::load::{CpuSet, LoadError, LoadMeter, LoadSource, Processors, Reading};
 pub use self::pid::{CpuGuard, CpuGuardConfig, CpuGuardConfigError};
+pub use self::policy::cost::{ArmReport, CostConfig, Objective, Verdict};
+pub(crate) use self::policy::cost::{BlockClass, Sent, affordable_nanos};
 pub use self::policy::{
-    Choice, MajorityConfig, ParsePolicyError, Policy, PolicyConfig, Reason, Round, Situation,
-    transmission_nanos,
+    Choice, MajorityConfig, ParsePolicyError, Policy, PolicyConfig, Reason, Round, SentBlock,
+    Situation, transmission_nanos,
 };
+pub use self::texture::Texture;

@@ -141,6 +141,13 @@ impl BlockBuilder {
         }
     }
 
+    /// Whether at least seven eighths of the block are one stream's.
+    pub(super) fn is_mostly(&self, stream: StreamId) -> bool {
+        self.members
+            .iter()
+            .any(|member| member.stream == stream && member.plain >= self.plain_len / 8 * 7)
+    }
+
     /// The parts of the block in order.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let mut at = 0;

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::codecs::{Arm, CodecId};
-use crate::control::PolicyConfig;
+use crate::codecs::{Arm, CodecId, measured_arms};
+use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::wire::GroupId;
 
 /// Settings of a session. All lengths are bytes.
@@ -13,6 +13,9 @@ pub struct SessionConfig {
     pub(super) seed: u64,
     pub(super) policy: PolicyConfig,
     pub(super) arms: Vec<Arm>,
+    pub(super) rotation: Option<Vec<Arm>>,
+    pub(super) knowledge: Option<Box<PeerKnowledge>>,
+    pub(super) trace: bool,
     pub(super) checksums: bool,
     pub(super) max_message: usize,
     pub(super) max_block: usize,
@@ -32,7 +35,10 @@ impl Default for SessionConfig {
             session_id: [0; 16],
             seed: 0,
             policy: PolicyConfig::default(),
-            arms: default_arms(),
+            arms: measured_arms().collect(),
+            rotation: Some(default_rotation()),
+            knowledge: None,
+            trace: false,
             checksums: true,
             max_message: 16 << 20,
             max_block: 256 << 10,
@@ -48,9 +54,9 @@ impl Default for SessionConfig {
     }
 }
 
-/// A few levels of every family in this build, from fast to strong; the strongest levels cost tens
-/// of milliseconds a block and are left to those who ask for them.
-fn default_arms() -> Vec<Arm> {
+/// A few levels of every family in this build, from fast to strong. The thesis's policies give each of
+/// them some blocks whether it pays or not, so there are not many.
+fn default_rotation() -> Vec<Arm> {
     [
         Arm::new(CodecId::LZ4, 0),
         Arm::new(CodecId::SNAPPY, 0),
@@ -82,7 +88,7 @@ impl SessionConfig {
         self
     }
 
-    /// The policy of streams that do not set their own. Default: majority.
+    /// The policy of streams that do not set their own. Default: cost.
     #[must_use]
     pub const fn policy(mut self, policy: PolicyConfig) -> Self {
         self.policy = policy;
@@ -90,10 +96,40 @@ impl SessionConfig {
     }
 
     /// The arms that policies choose from, besides identity. A fixed policy's arm is always among
-    /// them. Default: a few levels of each family in the build.
+    /// them. Default: every codec of the build with all levels that differ from their neighbours, and of
+    /// those a few for the thesis's policies (see [`Self::rotation`]).
     #[must_use]
     pub fn arms(mut self, arms: Vec<Arm>) -> Self {
         self.arms = arms;
+        self.rotation = None;
+        self
+    }
+
+    /// The arms that `round_robin` takes in turn and `majority` chooses from, besides identity, if not
+    /// all of [`Self::arms`]: those policies pay for each arm that there is.
+    #[must_use]
+    pub fn rotation(mut self, arms: Vec<Arm>) -> Self {
+        self.rotation = Some(arms);
+        self
+    }
+
+    /// What an earlier session with the same peer knew ([`Session::knowledge`]), so that this one need
+    /// not begin with nothing. Default: nothing.
+    ///
+    /// [`Session::knowledge`]: super::Session::knowledge
+    #[must_use]
+    pub fn knowledge(mut self, knowledge: PeerKnowledge) -> Self {
+        self.knowledge = Some(Box::new(knowledge));
+        self
+    }
+
+    /// Whether the session keeps its latest decisions for [`Session::take_decisions`]; about 100 bytes
+    /// each, 4096 at most. Default false.
+    ///
+    /// [`Session::take_decisions`]: super::Session::take_decisions
+    #[must_use]
+    pub const fn trace(mut self, on: bool) -> Self {
+        self.trace = on;
         self
     }
 

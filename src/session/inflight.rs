@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::control::{Fed, LinkEstimator, RttEstimator};
+use crate::control::{Fed, LinkEstimator, LinkRate, RttEstimator};
 use crate::units::Time;
 use crate::wire::{Ack, WireError};
 
@@ -51,8 +51,36 @@ pub(super) struct Inflight {
     probe: Option<SentProbe>,
     last_ack: Option<LastAck>,
     last_written: Option<Time>,
+    /// When the latest block that is acknowledged was written.
+    acked_written: Option<Time>,
+    queue: LinkQueue,
     absurd: u64,
 }
+
+/// What the link still has to carry, as far as it can be reckoned from what was written and the
+/// link's rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct LinkQueue {
+    bytes: f64,
+    at: Time,
+}
+
+impl LinkQueue {
+    fn drain(&mut self, now: Time, rate: LinkRate) {
+        let passed = now.saturating_since(self.at).as_secs_f64();
+        self.at = now;
+        self.bytes = match rate {
+            LinkRate::About(rate) => (self.bytes - passed * rate.get()).max(0.0),
+            LinkRate::AtLeast(_) | LinkRate::Unknown => 0.0,
+        };
+    }
+}
+
+/// A train of blocks that took so much longer to arrive than to be written was stretched by the
+/// link: it is the bottleneck, and the time of arrival shows its rate.
+const STRETCH: f64 = 1.5;
+/// Shorter stretches may be the peer's scheduler. Arbitrary.
+const LEAST_STRETCH: Duration = Duration::from_micros(300);
 
 impl Inflight {
     /// Numbered frames sent.
@@ -73,13 +101,33 @@ impl Inflight {
         self.absurd
     }
 
+    /// Bytes written up to `position` that the peer has not said to have received.
+    pub(super) fn wire_unacked(&self, position: u64) -> u64 {
+        let acked = self.last_ack.map_or(0, |ack| ack.wire_bytes);
+        position.saturating_sub(acked)
+    }
+
+    /// The socket has taken so many bytes.
+    pub(super) fn on_bytes_written(&mut self, now: Time, written: usize, rate: LinkRate) {
+        self.queue.drain(now, rate);
+        self.queue.bytes += written as f64;
+    }
+
+    /// Bytes that the link still has to carry of what the socket has taken; zero on a link that was
+    /// never seen busy.
+    pub(super) fn backlog(&self, now: Time, rate: LinkRate) -> u64 {
+        let mut queue = self.queue;
+        queue.drain(now, rate);
+        queue.bytes as u64
+    }
+
     /// A numbered control frame was queued.
     pub(super) const fn on_control(&mut self) {
         self.sent += 1;
     }
 
     /// A block was queued; `wire_end` is the output's position after it.
-    pub(super) fn on_block(&mut self, wire_len: usize, wire_end: u64, output_was_empty: bool) {
+    pub(super) fn on_block(&mut self, wire_len: usize, wire_end: u64, link_idle: bool) {
         let alone = self.acked == self.sent;
         self.sent += 1;
         self.blocks_sent += 1;
@@ -92,7 +140,7 @@ impl Inflight {
             wire_len,
             wire_end,
             written: None,
-            after_pause: output_was_empty,
+            after_pause: link_idle,
             alone,
         });
     }
@@ -212,13 +260,27 @@ impl Inflight {
                 link.record_lone(last.wire_len, rtt);
             }
         }
+        let written_within = last
+            .written
+            .zip(self.acked_written)
+            .map(|(last, before)| last.saturating_since(before));
+        self.acked_written = last.written.or(self.acked_written);
         if let Some(before) = self.last_ack {
             let delta = (
                 ack.wire_bytes.checked_sub(before.wire_bytes),
                 ack.received_nanos.checked_sub(before.received_nanos),
             );
             if let (Some(bytes), Some(nanos)) = delta {
-                link.record_delivery(bytes, Duration::from_nanos(nanos), fed);
+                let arrived_within = Duration::from_nanos(nanos);
+                let stretched = written_within.is_some_and(|written| {
+                    arrived_within > written.mul_f64(STRETCH) + LEAST_STRETCH
+                });
+                let fed = if stretched && fed == Fed::Overlapping {
+                    Fed::Backlogged
+                } else {
+                    fed
+                };
+                link.record_delivery(bytes, arrived_within, fed);
             } else {
                 self.absurd += 1;
             }
@@ -227,6 +289,9 @@ impl Inflight {
             wire_bytes: ack.wire_bytes,
             received_nanos: ack.received_nanos,
         });
+        if self.acked == self.sent {
+            self.queue.bytes = 0.0;
+        }
         Ok(())
     }
 

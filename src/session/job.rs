@@ -1,9 +1,12 @@
 //! Codec work that the session hands out: it has no clock to measure it with, and a driver may run
 //! it on another thread.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 
 use crate::codecs::{Arm, CodecId, Codecs, DecodeError, DecodeLimits, EncodeError, Encoded};
+use crate::units::Time;
 use crate::wire::{WireError, plain_crc};
 
 /// A block to be encoded. Run it with [`CodecWorker::encode`], measure the time, and give the
@@ -92,6 +95,61 @@ impl DecodedBlock {
     }
 }
 
+/// A block that was sent, to be encoded with other arms to learn what they would have made of it. Run
+/// it with [`CodecWorker::shadow`] beside the way of messages, and give the result to
+/// [`Session::handle_shadowed`](super::Session::handle_shadowed).
+#[derive(Debug)]
+pub struct ShadowJob {
+    pub(super) arms: Vec<Arm>,
+    pub(super) plain: Vec<u8>,
+}
+
+impl ShadowJob {
+    /// The arms to try.
+    pub fn arms(&self) -> &[Arm] {
+        &self.arms
+    }
+
+    /// Bytes to encode with each.
+    pub fn plain_len(&self) -> usize {
+        self.plain.len()
+    }
+}
+
+/// What one arm made of a [`ShadowJob`].
+#[derive(Clone, Copy, Debug)]
+pub struct ShadowResult {
+    /// The arm.
+    pub arm: Arm,
+    /// Bytes it became; the plain length if not fewer.
+    pub wire_len: usize,
+    /// Time to encode.
+    pub encode: Duration,
+    /// Time to decode again, unless it was not smaller.
+    pub decode: Option<Duration>,
+}
+
+/// A [`ShadowJob`] that was run.
+#[derive(Debug)]
+pub struct ShadowedBlock {
+    pub(super) plain: Vec<u8>,
+    /// What the arms made of it, those left out that failed. A driver without a clock of its own
+    /// (the simulator) puts its times in.
+    pub results: Vec<ShadowResult>,
+}
+
+impl ShadowedBlock {
+    /// Processor time that all of it took.
+    pub fn taken(&self) -> Duration {
+        let times = self.results.iter().map(|result| {
+            result
+                .encode
+                .saturating_add(result.decode.unwrap_or_default())
+        });
+        times.fold(Duration::ZERO, Duration::saturating_add)
+    }
+}
+
 /// Runs codec jobs; holds the codecs' scratch and reuses it. One serves any number of sessions.
 #[derive(Debug, Default)]
 pub struct CodecWorker {
@@ -128,6 +186,39 @@ impl CodecWorker {
             crc,
             result,
         }
+    }
+
+    /// Encodes a block with each arm of the job and decodes it again, timed by `now`.
+    pub fn shadow(&mut self, job: ShadowJob, mut now: impl FnMut() -> Time) -> ShadowedBlock {
+        let ShadowJob { arms, plain } = job;
+        let mut wire = vec![0; plain.len()];
+        let mut back = vec![0; plain.len()];
+        let mut results = Vec::with_capacity(arms.len());
+        for arm in arms {
+            let began = now();
+            let encoded = self.codecs.encode(arm, &plain, &mut wire);
+            let encode = now().saturating_since(began);
+            let (wire_len, decode) = match encoded {
+                Ok(Encoded::Written(len)) => {
+                    let began = now();
+                    let decoded = self.codecs.decode_exact(arm.codec, &wire[..len], &mut back);
+                    // A codec that does not give back what it took is never to be chosen.
+                    if decoded.is_err() || back != plain {
+                        continue;
+                    }
+                    (len, Some(now().saturating_since(began)))
+                }
+                Ok(Encoded::NotSmaller) => (plain.len(), None),
+                Err(_) => continue,
+            };
+            results.push(ShadowResult {
+                arm,
+                wire_len,
+                encode,
+                decode,
+            });
+        }
+        ShadowedBlock { plain, results }
     }
 
     /// Decodes a block.

@@ -22,8 +22,10 @@ mod output;
 mod peer;
 mod receiver;
 mod sender;
+mod shadow;
 mod stats;
 mod stream;
+mod trace;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -34,7 +36,10 @@ use bytes::{Bytes, BytesMut};
 pub use self::config::{ConfigError, SessionConfig, StreamConfig};
 pub use self::error::{OpenError, Rejected, SendError, SessionError};
 pub use self::event::Event;
-pub use self::job::{CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock};
+pub use self::job::{
+    CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowResult,
+    ShadowedBlock,
+};
 use self::receiver::{Receiver, Taken};
 use self::sender::{Path, Sender};
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
@@ -42,8 +47,9 @@ pub use self::stats::{ArmStats, SessionStats, StreamStats};
 pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
+pub use self::trace::Decision;
 use crate::codecs::CodecId;
-use crate::control::{BudgetRate, Policy, PolicyConfig, StreamEstimates};
+use crate::control::{BudgetRate, PeerKnowledge, Policy, PolicyConfig, Texture};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
@@ -132,9 +138,10 @@ impl Session {
     /// # Errors
     ///
     /// A setting that makes no sense.
-    pub fn new(role: Role, config: SessionConfig, now: Time) -> Result<Self, ConfigError> {
+    pub fn new(role: Role, mut config: SessionConfig, now: Time) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut sender = Sender::new(config.seed);
+        sender.trace.switch(config.trace);
         sender.output.put_small(|out| hello(role, &config).put(out));
         Ok(Self {
             role,
@@ -152,7 +159,7 @@ impl Session {
             last_peer_stream: None,
             sender,
             receiver: Receiver::new(config.max_block, config.max_message),
-            path: Path::default(),
+            path: Path::new(&mut config),
             events: VecDeque::new(),
             probe_reply: None,
             last_probe: None,
@@ -225,7 +232,7 @@ impl Session {
             send: SendStream::new(send_limit),
             recv: RecvStream::new(self.config.window),
             policy: Policy::new(policy),
-            estimates: StreamEstimates::default(),
+            latest_block: (0, Texture::default()),
             stats: StreamStats::default(),
         };
         self.streams.insert(id, stream);
@@ -376,7 +383,19 @@ impl Session {
         let stream = self.streams.peek(id)?;
         let mut stats = stream.stats.clone();
         stats.queued_bytes = stream.send.queued_bytes as u64;
+        stats.reports = self.sender.explain(stream, &self.path);
         Some(stats)
+    }
+
+    /// What this session knows of the way to its peer and of the codecs, for the next session with
+    /// the same peer ([`SessionConfig::knowledge`]).
+    pub fn knowledge(&self) -> PeerKnowledge {
+        self.path.known.clone()
+    }
+
+    /// The decisions since the last call, if they are kept ([`SessionConfig::trace`]); the latest 4096.
+    pub fn take_decisions(&mut self) -> VecDeque<Decision> {
+        self.sender.trace.take()
     }
 
     /// What the session has done and knows.
@@ -389,13 +408,15 @@ impl Session {
             wire_received: self.receiver.wire_bytes,
             encode_nanos: self.sender.encode_nanos,
             decode_nanos: self.receiver.decode_nanos,
-            rtt: self.path.rtt.smoothed(),
-            rtt_min: self.path.rtt.min(),
-            send_rate: self.path.link.send_rate(),
-            link_rate: self.path.link.link_rate(),
+            rtt: self.path.known.rtt.smoothed(),
+            rtt_min: self.path.known.rtt.min(),
+            send_rate: self.path.known.link.send_rate(),
+            link_rate: self.path.known.link.link_rate(),
             budget: self.sender.budget.rate(),
             peer_load: self.peer_load,
-            absurd_reports: self.sender.inflight.absurd() + self.path.decode.absurd(),
+            shadows: self.sender.shadows.encoded,
+            shadow_nanos: self.sender.shadows.nanos,
+            absurd_reports: self.sender.inflight.absurd() + self.path.known.decode.absurd(),
         }
     }
 
@@ -455,8 +476,14 @@ impl Session {
     /// Takes in a block that was encoded in `elapsed`.
     pub fn handle_encoded(&mut self, now: Time, block: EncodedBlock, elapsed: Duration) {
         self.sender
-            .on_encoded(now, block, elapsed, &mut self.streams);
+            .on_encoded(now, block, elapsed, &mut self.streams, &mut self.path);
         self.after_output();
+    }
+
+    /// Takes in what other arms made of a block.
+    pub fn handle_shadowed(&mut self, now: Time, block: ShadowedBlock) {
+        self.sender
+            .on_shadowed(now, block, &mut self.streams, &mut self.path);
     }
 
     /// Takes in a block that was decoded in `elapsed`.
@@ -547,11 +574,20 @@ impl Session {
         self.put_due_control(now);
         let blocks = self.sender.inflight.blocks_sent();
         self.sender
-            .fill(now, &mut self.streams, &self.path, &mut self.events);
+            .fill(now, &mut self.streams, &mut self.path, &mut self.events);
         if self.sender.inflight.blocks_sent() != blocks {
             self.after_output();
         }
+        if self.sender.wants_probe {
+            self.put_due_control(now);
+        }
         self.sender.take_job()
+    }
+
+    /// A block to be encoded with other arms, if there is one: off the way of messages, on a processor
+    /// that has nothing better to do. Only one is under way at a time; it may be dropped.
+    pub fn poll_shadow(&mut self) -> Option<ShadowJob> {
+        self.sender.take_shadow()
     }
 
     /// Bytes that wait to be written.
@@ -607,8 +643,8 @@ impl Session {
 
     fn probe_due(&self) -> Option<Time> {
         let due = match self.last_probe {
-            None => Time::ZERO,
-            Some(last) => last + self.config.probe_interval,
+            Some(last) if !self.sender.wants_probe => last + self.config.probe_interval,
+            _ => Time::ZERO,
         };
         (self.sent_since_probe && self.sender.inflight.can_probe()).then_some(due)
     }
@@ -616,7 +652,10 @@ impl Session {
     /// Probes and their replies first, then acknowledgements; all of them ahead of data.
     fn put_due_control(&mut self, now: Time) {
         let reads = self.sender.output.len() <= MAX_UNREAD;
-        if let Some((id, received)) = self.probe_reply.take_if(|_| reads) {
+        let probed = self.probe_reply.take_if(|_| reads);
+        // Who probes may be waiting for an acknowledgement.
+        let replied = probed.is_some();
+        if let Some((id, received)) = probed {
             let reply = ProbeReply {
                 id,
                 received_nanos: received.as_nanos(),
@@ -639,6 +678,7 @@ impl Session {
                     .on_probe(id, self.sender.output.position());
                 self.last_probe = Some(now);
                 self.sent_since_probe = false;
+                self.sender.wants_probe = false;
             }
         }
         if let Some(due) = self.ack_due() {
@@ -646,7 +686,7 @@ impl Session {
                 .last_ack
                 .is_none_or(|last| now.saturating_since(last) >= ACK_SPACING);
             let rides_along = spaced && !self.sender.is_idle();
-            if now >= due || rides_along {
+            if now >= due || rides_along || replied {
                 let ack = self.receiver.ack(now);
                 self.put_control(&Control::Ack(ack));
                 self.last_ack = Some(now);

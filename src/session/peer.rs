@@ -5,12 +5,15 @@ use core::time::Duration;
 use super::{
     Event, HEADER_SLACK, MIN_WINDOW, Peer, Session, SessionError, State, features, receiver,
 };
-use crate::control::Arms;
+use crate::control::{Arms, BudgetRate};
 use crate::units::{CpuLoad, Time};
 use crate::wire::{
     Ack, Close, CloseCode, Control, Features, GoAway, GoAwayCode, GroupId, Hello, Open, ProbeReply,
     Role, Window, WireError,
 };
+
+/// Load from which on a peer counts as short of processor time: something always waits. Arbitrary.
+const SATURATED: f64 = 0.98;
 
 impl Session {
     pub(super) fn establish(&mut self, hello: &Hello) -> Result<(), WireError> {
@@ -38,7 +41,9 @@ impl Session {
         let both = offered.common(hello.offered);
         let with_check = both.contains(Features::CHECKSUMS);
         self.peer_codecs = hello.codecs.iter().map(|peer| peer.codec).collect();
-        let arms = Arms::new(&self.config.arms, |codec| self.both_have(codec));
+        let wanted = &self.config.arms;
+        let rotation = self.config.rotation.as_ref().unwrap_or(wanted);
+        let arms = Arms::new(rotation, wanted, |codec| self.both_have(codec));
         let peer_block = usize::try_from(hello.max_block).unwrap_or(usize::MAX) - HEADER_SLACK;
         let block_len = self.config.block_len.min(peer_block);
         self.sender
@@ -180,10 +185,11 @@ impl Session {
     }
 
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> Result<(), WireError> {
-        self.sender.inflight.on_ack(now, ack, &mut self.path.link)?;
+        let known = &mut self.path.known;
+        self.sender.inflight.on_ack(now, ack, &mut known.link)?;
         ack.decoded
             .iter()
-            .for_each(|report| self.path.decode.record(report));
+            .for_each(|report| known.decode.record(report));
         Ok(())
     }
 
@@ -191,12 +197,17 @@ impl Session {
         let held = Duration::from_nanos(reply.held_nanos);
         self.sender
             .inflight
-            .on_probe_reply(now, reply.id, held, &mut self.path.rtt);
-        self.peer_load = Some(CpuLoad::new(f64::from(reply.load_permille) / 1000.0));
+            .on_probe_reply(now, reply.id, held, &mut self.path.known.rtt);
+        let load = CpuLoad::new(f64::from(reply.load_permille) / 1000.0);
+        self.peer_load = Some(load);
+        self.path.peer_saturated = load.get() >= SATURATED;
+        let budget =
+            (reply.codec_budget > 0).then(|| BudgetRate::from_nanos_per_sec(reply.codec_budget));
+        self.path.peer_budget.set(now, budget);
         reply
             .decoded
             .iter()
-            .for_each(|report| self.path.decode.record(report));
+            .for_each(|report| self.path.known.decode.record(report));
     }
 }
 

@@ -6,15 +6,19 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 
 use super::block::BlockBuilder;
+use super::config::SessionConfig;
 use super::event::Event;
 use super::inflight::Inflight;
-use super::job::{EncodeJob, EncodedBlock};
+use super::job::{EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
 use super::output::Output;
-use super::stream::{SendStream, Streams};
-use crate::codecs::{Arm, Encoded};
+use super::shadow::{Shadows, Subject};
+use super::stream::{SendStream, Stream, Streams};
+use super::trace::{Decision, Trace};
+use crate::codecs::{Arm, Encoded, typical};
 use crate::control::{
-    Arms, BudgetRate, Choice, CodecBudget, DecodeEstimates, LinkEstimator, Reason, RttEstimator,
-    Situation,
+    ArmReport, Arms, BlockClass, BudgetPrice, BudgetRate, Choice, CodecBudget, LinkRate,
+    PeerBudget, PeerKnowledge, Prices, Reason, Sent, SentBlock, Shadowed, Situation, Texture,
+    affordable_nanos,
 };
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
@@ -28,12 +32,52 @@ const MAX_ASKED: usize = 64;
 /// A block of so many bytes is copied behind its header: one slice in the write instead of two.
 const MAX_JOINED: usize = 2048;
 
+/// Bytes under way, unacknowledged, on a link of which nothing is known yet: what a TCP connection
+/// may send in its first flight, and no more plain bytes than a slow link takes in a second or two.
+const FIRST_FLIGHT: u64 = 32 << 10;
+/// Plain length of blocks meanwhile: several, so that the first acknowledgements show the rate.
+const FIRST_BLOCK: usize = 8 << 10;
+/// The most that `run` counts to.
+const MOST_RUN: u32 = 64;
+
 /// What is known of the path and the peer; inputs of every decision.
 #[derive(Debug, Default)]
 pub(super) struct Path {
-    pub(super) link: LinkEstimator,
-    pub(super) rtt: RttEstimator,
-    pub(super) decode: DecodeEstimates,
+    pub(super) known: PeerKnowledge,
+    pub(super) peer_budget: PeerBudget,
+    /// The peer's processors are as good as fully busy.
+    pub(super) peer_saturated: bool,
+    /// Bytes that the kernel holds back from the link, as the driver last saw.
+    pub(super) unsent: u64,
+}
+
+impl Path {
+    /// Begins with what `config` says is known.
+    pub(super) fn new(config: &mut SessionConfig) -> Self {
+        let mut known = config
+            .knowledge
+            .take()
+            .map_or_else(PeerKnowledge::default, |known| *known);
+        known.decode.restart();
+        Self {
+            known,
+            ..Self::default()
+        }
+    }
+
+    /// What a block costs the peer, as far as known, ns.
+    fn decode_nanos(&self, arm: Arm, plain_len: usize) -> f64 {
+        let typical = typical(arm).map_or(0.0, |row| row.at(plain_len as f64).decode_nanos);
+        self.known
+            .decode
+            .nanos(arm.codec, typical)
+            .unwrap_or(typical)
+    }
+
+    /// Whether to spare the peer's processors, whatever the link says.
+    fn peer_starved(&mut self, now: Time) -> bool {
+        self.peer_saturated || self.peer_budget.is_exhausted(now)
+    }
 }
 
 #[derive(Debug)]
@@ -52,8 +96,16 @@ pub(super) struct Sender {
     rng: Rng,
     builder: BlockBuilder,
     job: Option<EncodeJob>,
-    /// The arm of the block that is being encoded; its members stand in the builder.
-    encoding: Option<Arm>,
+    /// The arm of the block that is being encoded, and its texture; its members stand in the builder.
+    encoding: Option<(Arm, Texture)>,
+    price: BudgetPrice,
+    pub(super) shadows: Shadows,
+    pub(super) trace: Trace,
+    /// Blocks built without a pause.
+    run: u32,
+    decided_at: Time,
+    /// Nothing more is sent before an acknowledgement comes, so it should come soon.
+    pub(super) wants_probe: bool,
     /// When the output last became not empty, and its position then.
     offered: Option<(Time, u64)>,
 }
@@ -63,7 +115,7 @@ impl Sender {
         Self {
             output: Output::default(),
             inflight: Inflight::default(),
-            arms: Arms::new(&[], |_| false),
+            arms: Arms::new(&[], &[], |_| false),
             budget: CodecBudget::limited(Time::ZERO, BudgetRate::ZERO),
             encode_nanos: 0,
             ready: VecDeque::new(),
@@ -75,6 +127,12 @@ impl Sender {
             builder: BlockBuilder::default(),
             job: None,
             encoding: None,
+            price: BudgetPrice::default(),
+            shadows: Shadows::default(),
+            trace: Trace::default(),
+            run: 0,
+            decided_at: Time::ZERO,
+            wants_probe: false,
             offered: None,
         }
     }
@@ -113,45 +171,64 @@ impl Sender {
         &mut self,
         now: Time,
         streams: &mut Streams,
-        path: &Path,
+        path: &mut Path,
         events: &mut VecDeque<Event>,
     ) {
         while self.encoding.is_none()
             && self.output.len() < self.block_len
             && !self.ready.is_empty()
-        {
-            self.build(now, streams, path, events);
-        }
+            && self.build(now, streams, path, events)
+        {}
         if self.offered.is_none() && self.output.len() > 0 {
             self.offered = Some((now, self.output.position() - self.output.len() as u64));
         }
     }
 
+    /// Builds one block; false if none may be built now.
     fn build(
         &mut self,
         now: Time,
         streams: &mut Streams,
-        path: &Path,
+        path: &mut Path,
         events: &mut VecDeque<Event>,
-    ) {
+    ) -> bool {
         let Some(lead) = self.lead(streams) else {
-            return;
+            return false;
         };
+        let Some(stream) = streams.find(lead) else {
+            return false;
+        };
+        let mut block_len = self.block_len;
+        if stream.policy.is_adaptive() && path.known.link.rate() == LinkRate::Unknown {
+            if self.inflight.wire_unacked(self.output.position()) >= FIRST_FLIGHT {
+                // Acknowledgements may be held back, but not with the reply to a probe.
+                self.wants_probe = true;
+                return false;
+            }
+            block_len = block_len.min(FIRST_BLOCK);
+        }
         let budget_left = !self.budget.available(now).is_zero();
-        let Some(choice) = self.choose(now, lead, streams, path, budget_left) else {
-            return;
-        };
+        let others = self.ready.len();
+        let texture = texture_of(stream);
+        let (choice, class) =
+            self.choose(now, stream, texture, path, others, block_len, budget_left);
         let number = choice.arm;
         let arm = self.arms.as_slice()[number];
         let buffer = self.output.buffer();
         self.builder.begin(buffer, arm == Arm::IDENTITY);
-        self.gather(number, budget_left, streams);
+        self.gather(number, budget_left, block_len, streams);
         if self.builder.plain_len == 0 {
             // The streams in line were aborted meanwhile.
             let buffer = core::mem::take(&mut self.builder.bytes);
             self.output.recycle(buffer);
-            return;
+            return true;
         }
+        self.run = if self.ready.is_empty() && self.output.len() == 0 {
+            self.run / 2
+        } else {
+            (self.run + 1).min(MOST_RUN)
+        };
+        self.begin_shadow(lead, class, arm);
         for member in &self.builder.members {
             if let Some(stream) = streams.find(member.stream) {
                 stream.policy.on_sent(member.messages);
@@ -159,7 +236,10 @@ impl Sender {
                 stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));
                 stats.latest = Some((arm, choice.reason));
                 if choice.reason == Reason::Budget {
-                    stream.stats.out_of_budget += 1;
+                    stats.out_of_budget += 1;
+                }
+                if member.stream == lead {
+                    stats.regret = stats.regret.saturating_add(choice.regret);
                 }
             }
             events.push_back(Event::Drained {
@@ -168,9 +248,9 @@ impl Sender {
             });
         }
         if arm == Arm::IDENTITY {
-            self.emit_identity(now, streams);
+            self.emit_identity(now, texture, streams, path);
         } else {
-            self.encoding = Some(arm);
+            self.encoding = Some((arm, texture));
             self.job = Some(EncodeJob {
                 arm,
                 plain: core::mem::take(&mut self.builder.bytes),
@@ -178,6 +258,25 @@ impl Sender {
                 with_check: self.with_check,
             });
         }
+        true
+    }
+
+    /// Has the block that was just gathered tried with other arms too, if that was planned.
+    fn begin_shadow(&mut self, lead: StreamId, class: BlockClass, arm: Arm) {
+        if self.shadows.planned.is_empty() {
+            return;
+        }
+        let all = self.arms.as_slice();
+        let arms = self.shadows.planned.drain(..).map(|at| all[at]).collect();
+        let subject = Subject {
+            stream: lead,
+            own: self.builder.is_mostly(lead),
+            class,
+            sent: Sent { arm, level: None },
+        };
+        let encodes = arm != Arm::IDENTITY;
+        self.shadows
+            .begin(subject, arms, self.builder.parts(), encodes);
     }
 
     /// The stream whose turn it is, in front of the line.
@@ -201,33 +300,113 @@ impl Sender {
         }
     }
 
-    /// The arm for a block that begins with stream `lead`; `None` if the stream is gone.
+    /// The arm for a block that begins with messages of `stream`, and what class the block has.
     fn choose(
         &mut self,
         now: Time,
-        lead: StreamId,
-        streams: &mut Streams,
-        path: &Path,
+        stream: &mut Stream,
+        texture: Texture,
+        path: &mut Path,
+        ready: usize,
+        block_len: usize,
         budget_left: bool,
-    ) -> Option<Choice> {
-        let stream = streams.find(lead)?;
+    ) -> (Choice, BlockClass) {
+        let queued = stream.send.queued_bytes.saturating_mul(ready);
+        let plain_len = queued.min(block_len);
+        let peer_starved = path.peer_starved(now);
+        path.known.link.set_distrust_falls(peer_starved);
+        let adaptive = stream.policy.is_adaptive();
+        if adaptive {
+            self.price.on_block(self.budget.fullness(now));
+        }
+        let affordable = affordable_nanos(self.budget.available(now), self.budget.rate());
+        let allowance = if adaptive && budget_left {
+            self.shadows.allowance_nanos(now)
+        } else {
+            None
+        };
+        let mut rng = core::mem::replace(&mut self.rng, Rng::with_seed(0));
         let situation = Situation {
+            plain_len,
+            texture,
+            queued_behind: queued - plain_len,
+            peer_starved,
+            affordable_nanos: affordable,
+            budget_left,
+            ..self.situation(now, path)
+        };
+        stream.latest_block = (plain_len, texture);
+        let choice = stream.policy.choose(&situation, &mut rng);
+        let mut planned = Vec::new();
+        if let Some(allowance) = allowance {
+            stream
+                .policy
+                .plan_shadows(&situation, allowance, &mut planned);
+        }
+        let decision = self
+            .trace
+            .is_on()
+            .then(|| Decision::new(stream, &situation, choice));
+        self.shadows.planned = planned;
+        self.trace.extend(decision);
+        self.rng = rng;
+        self.decided_at = now;
+        (choice, BlockClass::of(plain_len, texture))
+    }
+
+    /// What any decision of this moment looks at; what it is about is left open.
+    fn situation<'a>(&'a self, now: Time, path: &'a Path) -> Situation<'a> {
+        let link = &path.known.link;
+        let backlog = self.inflight.backlog(now, link.rate());
+        Situation {
             now,
-            plain_len: stream.send.queued_bytes.min(self.block_len),
+            plain_len: 0,
             arms: self.arms.as_slice(),
             electable: self.arms.electable(),
-            estimates: &stream.estimates,
-            decode: &path.decode,
-            link: &path.link,
-            rtt: &path.rtt,
-            budget_left,
+            adaptive: self.arms.adaptive(),
+            texture: Texture::default(),
+            queued_behind: 0,
+            run: self.run,
+            link_backlog: self.output.len() as u64 + path.unsent.max(backlog),
+            shared: &path.known.codecs,
+            prices: Prices {
+                encode: self.price.get(),
+                decode: path.peer_budget.price(),
+            },
+            peer_starved: false,
+            affordable_nanos: None,
+            decode: &path.known.decode,
+            link,
+            rtt: &path.known.rtt,
+            budget_left: true,
+        }
+    }
+
+    /// What is known of each arm for the next block of a stream, or one of the latest length.
+    pub(super) fn explain(&self, stream: &Stream, path: &Path) -> Vec<ArmReport> {
+        let queued = stream.send.queued_bytes.min(self.block_len);
+        let (latest_len, latest_texture) = stream.latest_block;
+        let (plain_len, texture) = if queued > 0 {
+            (queued, texture_of(stream))
+        } else {
+            (latest_len, latest_texture)
         };
-        Some(stream.policy.choose(&situation, &mut self.rng))
+        stream.policy.explain(&Situation {
+            plain_len,
+            texture,
+            ..self.situation(self.decided_at, path)
+        })
     }
 
     /// Takes messages of the stream in front, and of others that would choose the same arm, by deficit
     /// round robin (Shreedhar and Varghese 1995).
-    fn gather(&mut self, number: usize, budget_left: bool, streams: &mut Streams) {
+    fn gather(
+        &mut self,
+        number: usize,
+        budget_left: bool,
+        block_len: usize,
+        streams: &mut Streams,
+    ) {
         let mut asked = 0;
         let mut lead = true;
         // Those that stay in line without a turn, in their order.
@@ -263,14 +442,9 @@ impl Sender {
                 continue;
             };
             let before = self.builder.plain_len;
-            let complete = self.builder.take(
-                &mut self.writer,
-                id,
-                send,
-                self.block_len,
-                quantum,
-                no_others,
-            );
+            let complete =
+                self.builder
+                    .take(&mut self.writer, id, send, block_len, quantum, no_others);
             let taken = self.builder.plain_len - before;
             send.deficit -= isize::try_from(taken).unwrap_or(isize::MAX);
             send.is_ready = send.can_send();
@@ -284,7 +458,7 @@ impl Sender {
             } else {
                 self.ready.push_back(id);
             }
-            if complete || self.builder.plain_len >= self.block_len {
+            if complete || self.builder.plain_len >= block_len {
                 break;
             }
         }
@@ -293,7 +467,13 @@ impl Sender {
         }
     }
 
-    fn emit_identity(&mut self, now: Time, streams: &mut Streams) {
+    fn emit_identity(
+        &mut self,
+        now: Time,
+        texture: Texture,
+        streams: &mut Streams,
+        path: &mut Path,
+    ) {
         let crc = if self.with_check {
             let mut hasher = crc32fast::Hasher::new();
             self.builder.parts().for_each(|part| hasher.update(part));
@@ -320,21 +500,23 @@ impl Sender {
                 .put_small(|out| out.extend_from_slice(&bytes[at..]));
             self.output.recycle(bytes);
         }
-        let plain_len = self.builder.plain_len;
-        self.record_estimates(
+        let sent = SentBlock {
             now,
-            Arm::IDENTITY,
-            plain_len,
-            plain_len,
-            Duration::ZERO,
-            streams,
-        );
+            arm: 0,
+            plain_len: self.builder.plain_len,
+            wire_len: self.builder.plain_len,
+            encode: Duration::ZERO,
+            texture,
+        };
+        self.record_estimates(&sent, streams, path);
+        path.peer_budget.on_block(now, 0.0);
         self.on_emitted(
             Arm::IDENTITY,
             start,
             output_was_empty,
             Duration::ZERO,
             streams,
+            path,
         );
     }
 
@@ -345,8 +527,9 @@ impl Sender {
         block: EncodedBlock,
         elapsed: Duration,
         streams: &mut Streams,
+        path: &mut Path,
     ) {
-        let Some(arm) = self.encoding.take() else {
+        let Some((arm, texture)) = self.encoding.take() else {
             return;
         };
         self.budget.spend(now, elapsed);
@@ -371,8 +554,18 @@ impl Sender {
             }
         };
         // The estimates know the time that the arm took even where its result was of no use.
-        let wire_len = written.unwrap_or(plain.len());
-        self.record_estimates(now, arm, plain.len(), wire_len, elapsed, streams);
+        let sent = SentBlock {
+            now,
+            arm: self.arms.position(arm).unwrap_or(0),
+            plain_len: plain.len(),
+            wire_len: written.unwrap_or(plain.len()),
+            encode: elapsed,
+            texture,
+        };
+        let level = self.record_estimates(&sent, streams, path);
+        self.shadows.on_encoded(level);
+        let decode_nanos = path.decode_nanos(arm, plain.len());
+        path.peer_budget.on_block(now, decode_nanos);
         let sent_as = if let Some(len) = written {
             self.put_header(arm, Some(plain.len()), len, crc);
             self.put_body(wire, len);
@@ -385,7 +578,43 @@ impl Sender {
             self.output.recycle(wire);
             Arm::IDENTITY
         };
-        self.on_emitted(sent_as, start, output_was_empty, elapsed, streams);
+        self.on_emitted(sent_as, start, output_was_empty, elapsed, streams, path);
+    }
+
+    pub(super) fn take_shadow(&mut self) -> Option<ShadowJob> {
+        self.shadows.take_job()
+    }
+
+    /// Takes in what other arms made of a block.
+    pub(super) fn on_shadowed(
+        &mut self,
+        now: Time,
+        mut block: ShadowedBlock,
+        streams: &mut Streams,
+        path: &mut Path,
+    ) {
+        let plain_len = block.plain.len();
+        let Some((subject, taken)) = self.shadows.on_shadowed(&mut block) else {
+            return;
+        };
+        self.budget.spend(now, taken);
+        let mut sent = subject.sent;
+        for result in block.results {
+            let own = streams.find(subject.stream).filter(|_| subject.own);
+            sent.level = path.known.codecs.record_shadow(
+                own.and_then(|stream| stream.policy.own_model()),
+                now,
+                subject.class,
+                &Shadowed {
+                    arm: result.arm,
+                    plain_len,
+                    wire_len: result.wire_len,
+                    encode: result.encode,
+                    decode: result.decode,
+                },
+                sent,
+            );
+        }
     }
 
     fn put_body(&mut self, buffer: Vec<u8>, end: usize) {
@@ -428,10 +657,12 @@ impl Sender {
         output_was_empty: bool,
         elapsed: Duration,
         streams: &mut Streams,
+        path: &Path,
     ) {
         let wire_len = (self.output.position() - start) as usize;
+        let link_idle = output_was_empty && path.unsent == 0;
         self.inflight
-            .on_block(wire_len, self.output.position(), output_was_empty);
+            .on_block(wire_len, self.output.position(), link_idle);
         let plain_len = self.builder.plain_len.max(1);
         for member in &self.builder.members {
             let Some(stream) = streams.find(member.stream) else {
@@ -450,23 +681,25 @@ impl Sender {
         self.builder.members.clear();
     }
 
+    /// Learns from a block, for all streams and for the one whose it is; says what its level was.
     fn record_estimates(
         &self,
-        now: Time,
-        arm: Arm,
-        plain: usize,
-        wire: usize,
-        elapsed: Duration,
+        sent: &SentBlock,
         streams: &mut Streams,
-    ) {
-        let Some(number) = self.arms.position(arm) else {
-            return;
-        };
-        for member in &self.builder.members {
-            if let Some(stream) = streams.find(member.stream) {
-                stream.estimates.record(number, now, plain, wire, elapsed);
+        path: &mut Path,
+    ) -> Option<f32> {
+        let arm = *self.arms.as_slice().get(sent.arm)?;
+        let level = path.known.codecs.record_sent(arm, sent);
+        let members = &self.builder.members;
+        let alone = members.len() == 1;
+        for member in members {
+            if alone || self.builder.is_mostly(member.stream) {
+                if let Some(stream) = streams.find(member.stream) {
+                    stream.policy.record_sent(sent, arm, &path.known.codecs);
+                }
             }
         }
+        level
     }
 
     fn count_members(&self, streams: &mut Streams, count: impl Fn(&mut super::stats::StreamStats)) {
@@ -481,12 +714,25 @@ impl Sender {
     pub(super) fn on_written(&mut self, now: Time, written: usize, path: &mut Path) {
         self.output.advance(written);
         let position = self.output.position() - self.output.len() as u64;
-        self.inflight.on_written(now, position, path.rtt.smoothed());
+        self.inflight
+            .on_written(now, position, path.known.rtt.smoothed());
+        self.inflight
+            .on_bytes_written(now, written, path.known.link.rate());
         if self.output.len() == 0 {
             if let Some((since, from)) = self.offered.take() {
-                path.link
+                path.known
+                    .link
                     .record_send(position - from, now.saturating_since(since));
             }
         }
     }
+}
+
+/// What the messages in front of a stream's queue look like; only asked where the policy cares.
+fn texture_of(stream: &Stream) -> Texture {
+    if !stream.policy.is_adaptive() {
+        return Texture::default();
+    }
+    let queue = stream.send.queue.iter().take(8);
+    Texture::of(queue.map(|queued| queued.payload.as_ref()))
 }

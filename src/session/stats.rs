@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::codecs::Arm;
-use crate::control::{BudgetRate, Reason};
+use crate::control::{ArmReport, BudgetRate, Reason};
 use crate::units::{BytesPerSec, CpuLoad};
 
 /// What one arm has done on one stream.
@@ -51,6 +51,9 @@ pub struct StreamStats {
     /// Estimated time that the choices cost over the best arm's estimate at the time, summed over
     /// blocks. Policies that do not estimate leave it at zero.
     pub regret: Duration,
+    /// What is known of each arm for a block like the next one, the cheapest first. Empty with
+    /// policies that do not estimate.
+    pub reports: Vec<ArmReport>,
 }
 
 impl StreamStats {
@@ -124,6 +127,11 @@ pub struct SessionStats {
     pub budget: Option<BudgetRate>,
     /// The peer's processor load as it last said.
     pub peer_load: Option<CpuLoad>,
+    /// Blocks encoded once more with other arms to learn about them, and the time that took, ns. It is
+    /// not part of `encode_nanos`.
+    pub shadows: u64,
+    /// See `shadows`.
+    pub shadow_nanos: u64,
     /// Reports of the peer that could not be true and were clamped or left out.
     pub absurd_reports: u64,
 }

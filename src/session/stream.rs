@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use bytes::{Bytes, BytesMut};
 
 use super::stats::StreamStats;
-use crate::control::{Policy, StreamEstimates};
+use crate::control::{Policy, Texture};
 use crate::wire::{CloseCode, MESSAGE_CHARGE, RecordKind, StreamId};
 
 /// A message as it was received.
@@ -34,7 +34,8 @@ pub(super) struct Stream {
     pub(super) send: SendStream,
     pub(super) recv: RecvStream,
     pub(super) policy: Policy,
-    pub(super) estimates: StreamEstimates,
+    /// Plain length and texture of the latest block that began with this stream's messages.
+    pub(super) latest_block: (usize, Texture),
     pub(super) stats: StreamStats,
 }
 

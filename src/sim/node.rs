@@ -9,7 +9,9 @@ use bytes::BytesMut;
 use super::cpu::{CodecCosts, Cpu};
 use super::link::Link;
 use super::{End, Happening, NodeConfig, SimError};
-use crate::session::{CodecWorker, DecodedBlock, EncodedBlock, Event, Role, Session};
+use crate::session::{
+    CodecWorker, DecodedBlock, EncodedBlock, Event, Role, Session, ShadowedBlock,
+};
 use crate::units::Time;
 
 /// Codec work that is done at a certain time.
@@ -28,6 +30,7 @@ pub(super) struct Node {
     worker: CodecWorker,
     costs: CodecCosts,
     encoding: Option<Work<EncodedBlock>>,
+    shadowing: Option<Work<ShadowedBlock>>,
     decoding: VecDeque<Work<DecodedBlock>>,
 }
 
@@ -43,12 +46,14 @@ impl Node {
             worker: CodecWorker::default(),
             costs,
             encoding: None,
+            shadowing: None,
             decoding: VecDeque::new(),
         })
     }
 
     pub(super) fn next_event(&self, now: Time) -> Option<Time> {
         let encoded = self.encoding.as_ref().map(|work| work.done);
+        let shadowed = self.shadowing.as_ref().map(|work| work.done);
         let decoded = self.decoding.front().map(|work| work.done);
         // A time that has passed without effect (a probe that waits for output) is not an event.
         let timeout = self.session.poll_timeout().filter(|at| *at > now);
@@ -58,7 +63,7 @@ impl Node {
             .is_none()
             .then(|| self.cpu.next_period())
             .flatten();
-        [encoded, decoded, timeout, guard]
+        [encoded, shadowed, decoded, timeout, guard]
             .into_iter()
             .flatten()
             .min()
@@ -82,6 +87,7 @@ impl Node {
         let _ = self.session.handle_input(now, &mut self.input);
         self.begin_decoding(now);
         self.begin_encoding(now);
+        self.begin_shadow(now);
         self.write(now, link);
         while let Some(event) = self.session.poll_event() {
             if let Event::Readable(stream) = event {
@@ -108,6 +114,31 @@ impl Node {
         if let Some(work) = self.encoding.take_if(|work| work.done <= now) {
             self.session.handle_encoded(now, work.block, work.elapsed);
         }
+        if let Some(work) = self.shadowing.take_if(|work| work.done <= now) {
+            self.session.handle_shadowed(now, work.block);
+        }
+    }
+
+    /// Beside everything else, on a processor of its own if there is one.
+    fn begin_shadow(&mut self, now: Time) {
+        let Some(job) = self.session.poll_shadow() else {
+            return;
+        };
+        let plain_len = job.plain_len();
+        let mut block = self.worker.shadow(job, || Time::ZERO);
+        for result in &mut block.results {
+            let encode = (self.costs.encode_nanos)(result.arm, plain_len);
+            let decode = (self.costs.decode_nanos)(result.arm.codec, plain_len);
+            self.cpu.spend(encode + decode);
+            result.encode = self.cpu.elapsed(encode);
+            result.decode = result.decode.map(|_| self.cpu.elapsed(decode));
+        }
+        let elapsed = block.taken();
+        self.shadowing = Some(Work {
+            done: now + elapsed,
+            elapsed,
+            block,
+        });
     }
 
     fn begin_decoding(&mut self, now: Time) {

@@ -20,7 +20,9 @@ use super::guard::Grant;
 use super::node::NodeShared;
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
-use crate::session::{BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session};
+use crate::session::{
+    BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session, ShadowedBlock,
+};
 use crate::units::Time;
 use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
 
@@ -55,6 +57,7 @@ struct Closing {
 enum Done {
     Encoded(EncodedBlock, Duration),
     Decoded(DecodedBlock, Duration),
+    Shadowed(ShadowedBlock),
 }
 
 /// ```text
@@ -127,6 +130,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         self.start_decoding();
         self.run_timers();
         self.start_encoding();
+        self.start_shadow();
         moved |= self.take_events();
         moved |= self.poll_write(cx);
         self.watch_closing(moved);
@@ -247,6 +251,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                     let _ = self.session.handle_decoded(block, elapsed);
                     self.take_input(now);
                 }
+                Ok(Done::Shadowed(block)) => {
+                    self.grant.spend(block.taken());
+                    self.session.handle_shadowed(now, block);
+                }
                 // A codec has panicked, or the runtime shuts down: the session can't go on.
                 Err(_) => self.session.abort(),
             }
@@ -345,6 +353,20 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
                     Done::Encoded(block, clock.now().saturating_since(started))
                 });
             }
+        }
+    }
+
+    /// Encodes a block once more with other arms, always off the executor's thread.
+    fn start_shadow(&mut self) {
+        if let Some(job) = self.session.poll_shadow() {
+            let mut worker = self.node.take_worker();
+            let node = Arc::clone(&self.node);
+            let clock = self.clock;
+            self.work.spawn_blocking(move || {
+                let block = worker.shadow(job, || clock.now());
+                node.put_worker(worker);
+                Done::Shadowed(block)
+            });
         }
     }
 

@@ -2,7 +2,8 @@
 
 use fastrand::Rng;
 
-use super::{Choice, MajorityConfig, Reason, Round, Situation, transmission_nanos};
+use super::{Choice, MajorityConfig, Reason, Round, SentBlock, Situation, transmission_nanos};
+use crate::control::StreamEstimates;
 use crate::units::Time;
 
 /// Rounds of equal shares after which an arm still without a measurement (its budget never
@@ -14,6 +15,7 @@ pub(super) struct Majority {
     config: MajorityConfig,
     round: Option<RoundState>,
     equal_rounds: u32,
+    estimates: StreamEstimates,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -25,11 +27,12 @@ struct RoundState {
 }
 
 impl Majority {
-    pub(super) const fn new(config: MajorityConfig) -> Self {
+    pub(super) fn new(config: MajorityConfig) -> Self {
         Self {
             config,
             round: None,
             equal_rounds: 0,
+            estimates: StreamEstimates::default(),
         }
     }
 
@@ -41,10 +44,7 @@ impl Majority {
         // A list of arms that has shrunk can leave `best` outside.
         let arms = situation.electable.clamp(1, situation.arms.len().max(1));
         match best.filter(|best| *best < arms) {
-            None => Choice {
-                arm: rng.usize(..arms),
-                reason: Reason::Turn,
-            },
+            None => Choice::new(rng.usize(..arms), Reason::Turn),
             Some(best) => {
                 let others = arms - 1;
                 let share = if self.config.others.is_finite() {
@@ -54,16 +54,11 @@ impl Majority {
                 };
                 let draw = rng.f64();
                 if draw >= (share * others as f64).min(1.0) {
-                    Choice {
-                        arm: best,
-                        reason: Reason::Best,
-                    }
+                    Choice::new(best, Reason::Best)
                 } else {
                     let other = rng.usize(..others);
-                    Choice {
-                        arm: if other < best { other } else { other + 1 },
-                        reason: Reason::Explored,
-                    }
+                    let arm = if other < best { other } else { other + 1 };
+                    Choice::new(arm, Reason::Explored)
                 }
             }
         }
@@ -73,6 +68,16 @@ impl Majority {
         if let Some(round) = &mut self.round {
             round.messages = round.messages.saturating_add(messages);
         }
+    }
+
+    pub(super) fn record_sent(&mut self, sent: &SentBlock) {
+        self.estimates.record(
+            sent.arm,
+            sent.now,
+            sent.plain_len,
+            sent.wire_len,
+            sent.encode,
+        );
     }
 
     pub(super) fn best(&self) -> Option<usize> {
@@ -101,8 +106,9 @@ impl Majority {
 
     /// The arm with the least time for a message of typical size, once all are known well enough.
     fn assess(&self, situation: &Situation<'_>) -> Option<usize> {
-        let typical = situation.estimates.typical_len()?;
-        let times = (0..situation.electable).map(|arm| transmission_nanos(situation, arm, typical));
+        let typical = self.estimates.typical_len()?;
+        let times = (0..situation.electable)
+            .map(|arm| transmission_nanos(situation, &self.estimates, arm, typical));
         let mut best: Option<(usize, f64)> = None;
         for (arm, time) in times.enumerate() {
             match time {

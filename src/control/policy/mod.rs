@@ -1,6 +1,7 @@
 //! Which arm carries the next block. A policy keeps its state per stream; a choice is made per
 //! block, so with one message a block the thesis's policies are its procedure to the letter.
 
+pub(crate) mod cost;
 mod majority;
 
 use core::fmt;
@@ -9,9 +10,12 @@ use core::time::Duration;
 
 use fastrand::Rng;
 
+use self::cost::{ArmReport, Cost, CostConfig};
 use self::majority::Majority;
 use super::estimate::{DecodeEstimates, StreamEstimates};
+use super::knowledge::{CodecKnowledge, Prices};
 use super::link::{LinkEstimator, RttEstimator};
+use super::texture::Texture;
 use crate::codecs::{Arm, ParseArmError};
 use crate::units::Time;
 
@@ -19,6 +23,8 @@ use crate::units::Time;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PolicyConfig {
+    /// The arm with which messages arrive soonest, by live estimates of every stage of their way.
+    Cost(CostConfig),
     /// Identity only.
     None,
     /// One arm for all (thesis 7.2.5, "one algorithm").
@@ -32,7 +38,7 @@ pub enum PolicyConfig {
 
 impl Default for PolicyConfig {
     fn default() -> Self {
-        Self::Majority(MajorityConfig::default())
+        Self::Cost(CostConfig::default())
     }
 }
 
@@ -66,6 +72,7 @@ pub enum Round {
 impl fmt::Display for PolicyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Cost(_) => f.pad("cost"),
             Self::None => f.pad("none"),
             Self::Fixed(arm) => f.pad(&arm.to_string()),
             Self::RoundRobin => f.pad("round_robin"),
@@ -77,9 +84,10 @@ impl fmt::Display for PolicyConfig {
 impl FromStr for PolicyConfig {
     type Err = ParsePolicyError;
 
-    /// Reads `none`, `round_robin`, `majority`, or an arm such as `zstd:3` or `fixed:zstd:3`.
+    /// Reads `cost`, `none`, `round_robin`, `majority`, or an arm such as `zstd:3` or `fixed:zstd:3`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
+            "cost" => Ok(Self::Cost(CostConfig::default())),
             "none" => Ok(Self::None),
             "round_robin" => Ok(Self::RoundRobin),
             "majority" => Ok(Self::Majority(MajorityConfig::default())),
@@ -96,7 +104,7 @@ impl FromStr for PolicyConfig {
 
 /// A text that names no policy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{text}` is neither a policy (none, majority, round_robin) nor a codec: {source}")]
+#[error("`{text}` is neither a policy (cost, none, majority, round_robin) nor a codec: {source}")]
 pub struct ParsePolicyError {
     text: String,
     source: ParseArmError,
@@ -111,10 +119,26 @@ pub struct Situation<'a> {
     pub plain_len: usize,
     /// The arms, identity first.
     pub arms: &'a [Arm],
-    /// How many of them, from the first, may be chosen from; the others are for fixed policies.
+    /// How many of them, from the first, the thesis's policies choose from.
     pub electable: usize,
-    /// What the arms have shown on this stream.
-    pub estimates: &'a StreamEstimates,
+    /// How many of them, from the first, the cost policy chooses from.
+    pub adaptive: usize,
+    /// What the block's bytes look like; looked at only for policies that ask for it.
+    pub texture: Texture,
+    /// Plain bytes that wait behind the block.
+    pub queued_behind: usize,
+    /// Blocks before this one without a pause.
+    pub run: u32,
+    /// Wire bytes that have not left for the link yet.
+    pub link_backlog: u64,
+    /// What the arms have shown on all streams of the connection.
+    pub(crate) shared: &'a CodecKnowledge,
+    /// What processor time costs while budgets are short.
+    pub(crate) prices: Prices,
+    /// Whether the peer is short of processor time.
+    pub peer_starved: bool,
+    /// Codec time that one block may take, ns; `None` without a limit.
+    pub affordable_nanos: Option<f64>,
     /// What decoding costs the peer.
     pub decode: &'a DecodeEstimates,
     /// The link.
@@ -132,6 +156,35 @@ pub struct Choice {
     pub arm: usize,
     /// Why.
     pub reason: Reason,
+    /// Estimated cost over that of the best arm; zero from policies that do not estimate.
+    pub regret: Duration,
+}
+
+impl Choice {
+    const fn new(arm: usize, reason: Reason) -> Self {
+        Self {
+            arm,
+            reason,
+            regret: Duration::ZERO,
+        }
+    }
+}
+
+/// A block that was sent, as it is learned from.
+#[derive(Clone, Copy, Debug)]
+pub struct SentBlock {
+    /// The time.
+    pub now: Time,
+    /// Number of the arm that encoded it, be it in vain.
+    pub arm: usize,
+    /// Its plain length, bytes.
+    pub plain_len: usize,
+    /// What the arm made of it, bytes; the plain length if that was not smaller.
+    pub wire_len: usize,
+    /// Time to encode it.
+    pub encode: Duration,
+    /// What its bytes look like.
+    pub texture: Texture,
 }
 
 /// Why an arm was chosen.
@@ -142,6 +195,10 @@ pub enum Reason {
     Only,
     /// It was its turn.
     Turn,
+    /// It costs least by the estimates.
+    Cheapest,
+    /// It costs hardly more than the cheapest, and was in use.
+    Kept,
     /// It was the best of the rounds before.
     Best,
     /// It is tried so that its estimate stays true.
@@ -155,6 +212,8 @@ impl fmt::Display for Reason {
         f.pad(match self {
             Self::Only => "the policy knows no other",
             Self::Turn => "it was its turn",
+            Self::Cheapest => "it costs least",
+            Self::Kept => "hardly dearer than the cheapest, and in use",
             Self::Best => "the best of the rounds before",
             Self::Explored => "tried so that its estimate stays true",
             Self::Budget => "the codec budget was spent",
@@ -170,6 +229,7 @@ pub struct Policy {
 
 #[derive(Clone, Debug)]
 enum Kind {
+    Cost(Box<Cost>),
     None,
     Fixed(Arm),
     RoundRobin { next: usize },
@@ -180,6 +240,7 @@ impl Policy {
     /// A policy that has seen nothing yet.
     pub fn new(config: PolicyConfig) -> Self {
         let kind = match config {
+            PolicyConfig::Cost(config) => Kind::Cost(Box::new(Cost::new(config))),
             PolicyConfig::None => Kind::None,
             PolicyConfig::Fixed(arm) => Kind::Fixed(arm),
             PolicyConfig::RoundRobin => Kind::RoundRobin { next: 0 },
@@ -191,40 +252,74 @@ impl Policy {
     /// Chooses the arm of the next block. With the budget exhausted that is identity.
     pub fn choose(&mut self, situation: &Situation<'_>, rng: &mut Rng) -> Choice {
         let choice = match &mut self.kind {
-            Kind::None => Choice {
-                arm: 0,
-                reason: Reason::Only,
-            },
+            Kind::Cost(cost) => cost.choose(situation),
+            Kind::None => Choice::new(0, Reason::Only),
             Kind::Fixed(arm) => {
                 let known = situation.arms.iter().position(|known| known == arm);
-                Choice {
-                    arm: known.unwrap_or(0),
-                    reason: Reason::Only,
-                }
+                Choice::new(known.unwrap_or(0), Reason::Only)
             }
             Kind::RoundRobin { next } => {
                 let arm = *next % situation.electable.clamp(1, situation.arms.len().max(1));
                 *next = arm + 1;
-                Choice {
-                    arm,
-                    reason: Reason::Turn,
-                }
+                Choice::new(arm, Reason::Turn)
             }
             Kind::Majority(majority) => majority.choose(situation, rng),
         };
         if choice.arm != 0 && !situation.budget_left {
-            return Choice {
-                arm: 0,
-                reason: Reason::Budget,
-            };
+            return Choice::new(0, Reason::Budget);
         }
         choice
     }
 
-    /// Takes in that a block with so many messages was sent.
+    /// Takes in that so many messages are in a block.
     pub fn on_sent(&mut self, messages: u32) {
         if let Kind::Majority(majority) = &mut self.kind {
             majority.on_sent(messages);
+        }
+    }
+
+    /// Takes in what a block that was (nearly) all of this stream has shown.
+    pub(crate) fn record_sent(&mut self, sent: &SentBlock, arm: Arm, shared: &CodecKnowledge) {
+        match &mut self.kind {
+            Kind::Majority(majority) => majority.record_sent(sent),
+            Kind::Cost(cost) => {
+                shared.record_sent_into(cost.own_mut(), arm, sent);
+            }
+            _ => {}
+        }
+    }
+
+    /// The estimates that this stream keeps of its own, if its policy keeps any.
+    pub(crate) fn own_model(&mut self) -> Option<&mut cost::Model> {
+        match &mut self.kind {
+            Kind::Cost(cost) => Some(cost.own_mut()),
+            _ => None,
+        }
+    }
+
+    /// Arms worth encoding the block that was just chosen for beside its way, in `into`.
+    pub(crate) fn plan_shadows(
+        &mut self,
+        situation: &Situation<'_>,
+        allowance_nanos: f64,
+        into: &mut Vec<usize>,
+    ) {
+        into.clear();
+        if let Kind::Cost(cost) = &mut self.kind {
+            cost.plan_shadows(situation, allowance_nanos, into);
+        }
+    }
+
+    /// Whether it looks at the link, the processors and the content.
+    pub const fn is_adaptive(&self) -> bool {
+        matches!(self.kind, Kind::Cost(_))
+    }
+
+    /// What is known of each arm; empty from policies that do not estimate.
+    pub fn explain(&self, situation: &Situation<'_>) -> Vec<ArmReport> {
+        match &self.kind {
+            Kind::Cost(cost) => cost.explain(situation),
+            _ => Vec::new(),
         }
     }
 
@@ -242,6 +337,8 @@ impl Policy {
             // A block with others' content would teach it a ratio that is not its own; identity's is
             // the same for all.
             Kind::Majority(majority) => arm == 0 && majority.best() == Some(0),
+            // A stream that has not chosen yet knows no better than the others.
+            Kind::Cost(cost) => cost.current().is_none_or(|current| current == arm),
         }
     }
 }
@@ -250,8 +347,13 @@ impl Policy {
 /// compression, sending, half a round trip (propagation, and its wire bytes at the link's rate)
 /// and decompression. `None` while the arm was never used; a part not yet measured counts as zero,
 /// alike for all arms.
-pub fn transmission_nanos(situation: &Situation<'_>, arm: usize, plain_len: f64) -> Option<f64> {
-    let estimate = situation.estimates.arm(arm)?;
+pub fn transmission_nanos(
+    situation: &Situation<'_>,
+    estimates: &StreamEstimates,
+    arm: usize,
+    plain_len: f64,
+) -> Option<f64> {
+    let estimate = estimates.arm(arm)?;
     let wire = plain_len / estimate.ratio.ratio()?;
     let compression = if arm == 0 {
         0.0
@@ -296,7 +398,7 @@ mod contract {
     ];
 
     struct World {
-        estimates: StreamEstimates,
+        shared: CodecKnowledge,
         decode: DecodeEstimates,
         link: LinkEstimator,
         rtt: RttEstimator,
@@ -305,7 +407,7 @@ mod contract {
     impl World {
         fn new() -> Self {
             Self {
-                estimates: StreamEstimates::default(),
+                shared: CodecKnowledge::default(),
                 decode: DecodeEstimates::default(),
                 link: LinkEstimator::default(),
                 rtt: RttEstimator::default(),
@@ -324,7 +426,15 @@ mod contract {
                 plain_len,
                 arms,
                 electable: arms.len(),
-                estimates: &self.estimates,
+                adaptive: arms.len(),
+                texture: Texture::Records,
+                queued_behind: 0,
+                run: 0,
+                link_backlog: 0,
+                shared: &self.shared,
+                prices: Prices::default(),
+                peer_starved: false,
+                affordable_nanos: None,
                 decode: &self.decode,
                 link: &self.link,
                 rtt: &self.rtt,
@@ -347,13 +457,17 @@ mod contract {
                 let now = Time::from_nanos(block * 100_000);
                 let choice = policy.choose(&self.situation(now, 1000, &ARMS, true), &mut rng);
                 shares[choice.arm] += 1;
-                self.estimates.record(
-                    choice.arm,
+                let sent = SentBlock {
                     now,
-                    1000,
-                    1000 / ratios[choice.arm],
-                    Duration::from_nanos(nanos[choice.arm]),
-                );
+                    arm: choice.arm,
+                    plain_len: 1000,
+                    wire_len: 1000 / ratios[choice.arm],
+                    encode: Duration::from_nanos(nanos[choice.arm]),
+                    texture: Texture::Records,
+                };
+                let arm = ARMS[choice.arm];
+                self.shared.record_sent(arm, &sent);
+                policy.record_sent(&sent, arm, &self.shared);
                 policy.on_sent(1);
             }
             shares
@@ -362,6 +476,14 @@ mod contract {
 
     fn configs() -> Vec<PolicyConfig> {
         vec![
+            PolicyConfig::Cost(CostConfig::default()),
+            PolicyConfig::Cost(CostConfig {
+                objective: cost::Objective {
+                    latency: f64::NAN,
+                    byte_price: -1.0,
+                    cpu_price: f64::INFINITY,
+                },
+            }),
             PolicyConfig::None,
             PolicyConfig::Fixed(ARMS[2]),
             PolicyConfig::Fixed(Arm::new(CodecId::BZIP2, 9)),
@@ -429,19 +551,29 @@ mod contract {
     fn absurd_measurements_do_no_harm() {
         for config in configs() {
             let mut world = World::new();
-            for arm in 0..ARMS.len() {
-                world.estimates.record(arm, Time::ZERO, 0, 0, Duration::MAX);
-                world.estimates.record(
-                    arm,
-                    Time::from_nanos(u64::MAX),
-                    usize::MAX,
-                    0,
-                    Duration::ZERO,
-                );
+            let mut policy = Policy::new(config);
+            for (arm, named) in ARMS.iter().enumerate() {
+                let absurd = [
+                    (Time::ZERO, 0, Duration::MAX),
+                    (Time::from_nanos(u64::MAX), usize::MAX, Duration::ZERO),
+                    (Time::ZERO, 1, Duration::MAX),
+                ];
+                for (now, plain_len, encode) in absurd {
+                    let sent = SentBlock {
+                        now,
+                        arm,
+                        plain_len,
+                        wire_len: 0,
+                        encode,
+                        texture: Texture::Noise,
+                    };
+                    world.shared.record_sent(*named, &sent);
+                    policy.record_sent(&sent, *named, &world.shared);
+                }
             }
             world.link.record_send(u64::MAX, Duration::from_nanos(1));
             world.rtt.record(Time::ZERO, Duration::MAX);
-            let shares = world.run(&mut Policy::new(config), 1000, [1; 4], [u64::MAX; 4], 3);
+            let shares = world.run(&mut policy, 1000, [1; 4], [u64::MAX; 4], 3);
             assert_eq!(shares.iter().sum::<u32>(), 1000, "{config:?}");
         }
     }
@@ -486,7 +618,7 @@ mod contract {
 
     #[test]
     fn names_read_back() {
-        for text in ["none", "round_robin", "majority", "zstd:3", "lz4"] {
+        for text in ["cost", "none", "round_robin", "majority", "zstd:3", "lz4"] {
             assert_eq!(
                 text.parse::<PolicyConfig>().expect("a policy").to_string(),
                 text

@@ -1,0 +1,180 @@
+//! What is known of codecs and the peer beyond one stream: shared by all streams of a connection,
+//! and kept for the next connection to the same peer.
+
+use core::time::Duration;
+
+use super::budget::CodecBudget;
+use super::estimate::DecodeEstimates;
+use super::link::{LinkEstimator, RttEstimator};
+use super::policy::SentBlock;
+use super::policy::cost::{BlockClass, Model, Sample, Sent, Speed};
+use crate::codecs::{Arm, typical};
+use crate::units::{Time, saturating_nanos};
+
+/// What the arms have shown on all streams of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct CodecKnowledge {
+    pub(crate) model: Model,
+    pub(crate) speed: Speed,
+}
+
+/// A shadow encode: what another arm made of a block that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shadowed {
+    pub(crate) arm: Arm,
+    pub(crate) plain_len: usize,
+    pub(crate) wire_len: usize,
+    pub(crate) encode: Duration,
+    pub(crate) decode: Option<Duration>,
+}
+
+fn sample_of(sent: &SentBlock) -> Sample {
+    Sample {
+        now: sent.now,
+        class: BlockClass::of(sent.plain_len, sent.texture),
+        plain_len: sent.plain_len,
+        wire_len: sent.wire_len,
+        encode_nanos: saturating_nanos(sent.encode),
+        decode_nanos: None,
+    }
+}
+
+impl CodecKnowledge {
+    /// Takes in a block that was sent, and says what its level was.
+    pub(crate) fn record_sent(&mut self, arm: Arm, sent: &SentBlock) -> Option<f32> {
+        let row = typical(arm)?;
+        let sample = sample_of(sent);
+        if arm != Arm::IDENTITY {
+            self.speed.record(row, &sample);
+        }
+        self.model.record_sent(arm, row, &sample, None, self.speed)
+    }
+
+    /// Takes the same into a stream's own estimates.
+    pub(crate) fn record_sent_into(&self, own: &mut Model, arm: Arm, sent: &SentBlock) {
+        if let Some(row) = typical(arm) {
+            own.record_sent(arm, row, &sample_of(sent), Some(&self.model), self.speed);
+        }
+    }
+
+    /// Takes in a shadow of a block of `class` that went out as `sent` says, for all streams and for
+    /// its own one; returns the block's level.
+    pub(crate) fn record_shadow(
+        &mut self,
+        own: Option<&mut Model>,
+        now: Time,
+        class: BlockClass,
+        shadow: &Shadowed,
+        sent: Sent,
+    ) -> Option<f32> {
+        let row = typical(shadow.arm)?;
+        let sample = Sample {
+            now,
+            class,
+            plain_len: shadow.plain_len,
+            wire_len: shadow.wire_len,
+            encode_nanos: saturating_nanos(shadow.encode),
+            decode_nanos: shadow.decode.map(saturating_nanos),
+        };
+        self.speed.record(row, &sample);
+        let level = self
+            .model
+            .record_shadow(shadow.arm, row, &sample, sent, None, self.speed);
+        if let Some(own) = own {
+            let shared = Some(&self.model);
+            own.record_shadow(shadow.arm, row, &sample, sent, shared, self.speed);
+        }
+        level
+    }
+}
+
+/// What is known of the way to a peer and of its codecs. [`Session::knowledge`] gives it out, and the
+/// next session with the same peer begins with it.
+///
+/// [`Session::knowledge`]: crate::session::Session::knowledge
+#[derive(Clone, Debug, Default)]
+pub struct PeerKnowledge {
+    pub(crate) codecs: CodecKnowledge,
+    pub(crate) decode: DecodeEstimates,
+    pub(crate) link: LinkEstimator,
+    pub(crate) rtt: RttEstimator,
+}
+
+/// What processor time costs beyond the objective's price, while a budget is short: here for
+/// encoding, at the peer for decoding. In nanoseconds of message time for each nanosecond.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prices {
+    pub(crate) encode: f64,
+    pub(crate) decode: f64,
+}
+
+/// The price of a budget: it rises while the budget runs dry and falls while it fills, until what
+/// is bought is what there is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BudgetPrice(f64);
+
+/// Below this a price is none.
+const LEAST_PRICE: f64 = 0.01;
+/// No saving on any link is worth more than this for the same processor time.
+const MOST_PRICE: f64 = 1e5;
+/// Growth of the logarithm for a block that finds the budget empty; as much the other way when full.
+const PRICE_STEP: f64 = 0.5;
+
+impl BudgetPrice {
+    /// Takes in how full the budget is when a block comes.
+    pub(crate) fn on_block(&mut self, fullness: f64) {
+        let step = PRICE_STEP * (1.0 - 2.0 * fullness.clamp(0.0, 1.0));
+        let price = self.0.max(LEAST_PRICE) * step.exp();
+        self.0 = if price <= LEAST_PRICE {
+            0.0
+        } else {
+            price.min(MOST_PRICE)
+        };
+    }
+
+    pub(crate) const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// The peer's codec budget as it last said, and what our blocks have cost of it.
+#[derive(Debug)]
+pub(crate) struct PeerBudget {
+    budget: CodecBudget,
+    price: BudgetPrice,
+}
+
+impl Default for PeerBudget {
+    fn default() -> Self {
+        Self {
+            budget: CodecBudget::unlimited(),
+            price: BudgetPrice::default(),
+        }
+    }
+}
+
+impl PeerBudget {
+    /// The peer grants decoding at a rate; `None` if it has no limit.
+    pub(crate) fn set(&mut self, now: Time, rate: Option<super::budget::BudgetRate>) {
+        match rate {
+            Some(rate) => self.budget.set_rate(now, rate),
+            None => self.budget.set_unlimited(),
+        }
+    }
+
+    /// A block was sent that takes the peer so long to decode.
+    pub(crate) fn on_block(&mut self, now: Time, decode_nanos: f64) {
+        self.price.on_block(self.budget.fullness(now));
+        self.budget
+            .spend(now, Duration::from_nanos(decode_nanos as u64));
+    }
+
+    pub(crate) const fn price(&self) -> f64 {
+        self.price.get()
+    }
+
+    /// Whether nothing of it is left.
+    pub(crate) fn is_exhausted(&mut self, now: Time) -> bool {
+        self.budget.available(now).is_zero()
+    }
+}

@@ -1,0 +1,423 @@
+//! The arm with which messages arrive soonest, from live estimates of every stage.
+//!
+//! ```text
+//! blocks sent, shadow encodes --> Models --expected times--+
+//! link, backlog, peer, budgets --> Stages ----------------+--> cost of each arm --> choice, shadows
+//! ```
+
+mod explain;
+mod model;
+mod price;
+
+use core::time::Duration;
+
+pub use self::explain::{ArmReport, Verdict};
+pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
+pub use self::price::Objective;
+pub(crate) use self::price::{Stages, Times};
+use super::{Choice, Reason, Situation};
+use crate::codecs::{Arm, TypicalRow, typical};
+use crate::control::link::LinkRate;
+use crate::units::Time;
+
+/// Settings of the cost policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CostConfig {
+    /// What is to be spared, and at what price.
+    pub objective: Objective,
+}
+
+/// What the link is taken for before anything is known of it. Arbitrary: slow enough that cheap
+/// codecs pay, so that a slow link is not filled with plain bytes before it shows itself.
+const ASSUMED_NANOS_PER_BYTE: f64 = 8.0;
+/// How much cheaper an arm must be to be taken at once ..
+const CLEAR_GAIN: f64 = 0.15;
+/// .. or, added up over blocks, in shares of a block's cost: what staying may cost before a smaller gain is taken.
+const PATIENCE: f64 = 0.1;
+/// What an arm that was never measured must promise more than one that was.
+const DOUBT: f64 = 1.05;
+/// A small block's choice stands for so many blocks in the same circumstances.
+const SMALL_REUSE: u32 = 16;
+/// Plain length up to which a block counts as small, bytes.
+const SMALL: usize = 4096;
+/// A link that no codec can help is looked at again after so many blocks. Also the chances after
+/// which some arm is measured again whatever it promises, so that no estimate freezes.
+const RESAMPLE: u32 = 64;
+/// Blocks expected of a class that has just begun; later, as many as there were (nothing is known of
+/// the end of a stream, and what has lasted long will last).
+const LEAST_HORIZON: f64 = 8.0;
+const MOST_HORIZON: f64 = 4096.0;
+/// Share of its processor time that a shadow is taken to cost those who wait: it runs beside them.
+const SHADOW_PRICE: f64 = 0.25;
+/// Shadows of one block.
+const MAX_SHADOWS: usize = 3;
+/// Shares of the codec budget of 20 ms that one block may take beyond what has been saved.
+const MAX_OVERDRAFT_NANOS: f64 = 2e6;
+
+/// The arms of a session with what they typically cost.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    arm: Arm,
+    row: Option<&'static TypicalRow>,
+}
+
+/// What one look at an arm found.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    arm: usize,
+    cost: f64,
+    /// If everything that is not known turns out well.
+    least_cost: f64,
+    encode_nanos: f64,
+    wire_len: f64,
+    decode_nanos: f64,
+    samples: f32,
+    age: Option<Time>,
+    /// Why it must not be taken, if so.
+    barred: Option<Verdict>,
+}
+
+impl Look {
+    const fn shadow_nanos(&self) -> f64 {
+        self.encode_nanos + self.decode_nanos
+    }
+}
+
+/// A choice that stands while nothing changes.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    class: BlockClass,
+    plain_len: usize,
+    link_nanos_per_byte: f64,
+    backlog_nanos: f64,
+    followers: f64,
+    choice: Choice,
+    left: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Cost {
+    objective: Objective,
+    own: Model,
+    candidates: Vec<Candidate>,
+    current: Option<(BlockClass, usize)>,
+    /// What staying with the current arm has cost, in shares of a block's cost.
+    stayed: f64,
+    standing: Option<Standing>,
+    /// The latest looks, cheapest first; empty after a standing choice.
+    looks: Vec<Look>,
+    class: BlockClass,
+    /// Blocks since something was last measured in the shadow.
+    skipped: u32,
+}
+
+impl Cost {
+    pub(super) fn new(config: CostConfig) -> Self {
+        Self {
+            objective: config.objective.sane(),
+            own: Model::default(),
+            candidates: Vec::new(),
+            current: None,
+            stayed: 0.0,
+            standing: None,
+            looks: Vec::new(),
+            class: BlockClass::default(),
+            skipped: 0,
+        }
+    }
+
+    /// The arm that it would take now, if it has taken any.
+    pub(super) fn current(&self) -> Option<usize> {
+        self.current.map(|(_, arm)| arm)
+    }
+
+    pub(super) fn choose(&mut self, situation: &Situation<'_>) -> Choice {
+        let class = BlockClass::of(situation.plain_len, situation.texture);
+        let stages = stages(situation);
+        self.skipped = self.skipped.saturating_add(1);
+        self.class = class;
+        if let Some(choice) = self.stands(situation, &stages, class) {
+            return choice;
+        }
+        self.look(situation, &stages, class);
+        let Some(best) = self.looks.first().copied() else {
+            return Choice::new(0, Reason::Only);
+        };
+        let (look, reason) = self.settle(class, best);
+        let regret = (look.cost - best.cost).max(0.0) / self.objective.latency.max(1e-9);
+        let choice = Choice {
+            arm: look.arm,
+            reason,
+            regret: Duration::from_nanos(regret as u64),
+        };
+        self.stand(situation, &stages, class, choice);
+        choice
+    }
+
+    /// What every arm would cost, cheapest first, then those that must not be taken.
+    fn look(&mut self, situation: &Situation<'_>, stages: &Stages, class: BlockClass) -> &[Look] {
+        if self.candidates.len() != situation.adaptive {
+            self.candidates = situation.arms[..situation.adaptive]
+                .iter()
+                .map(|arm| Candidate {
+                    arm: *arm,
+                    row: typical(*arm),
+                })
+                .collect();
+        }
+        let models = Models {
+            own: &self.own,
+            shared: &situation.shared.model,
+            speed: situation.shared.speed,
+        };
+        let plain_len = situation.plain_len as f64;
+        let level = models.level(class);
+        // With a starved peer, nothing that costs it more than what it has now.
+        let most_decode = situation.peer_starved.then(|| {
+            let current = self.current.and_then(|(_, at)| self.candidates.get(at));
+            let row = current.and_then(|candidate| candidate.row);
+            row.map_or(0.0, |row| row.at(plain_len).decode_nanos)
+        });
+        self.looks.clear();
+        for (arm, candidate) in self.candidates.iter().enumerate() {
+            let Some(row) = candidate.row else { continue };
+            let typical_decode = row.at(plain_len).decode_nanos;
+            let too_dear = most_decode.is_some_and(|most| typical_decode > most);
+            let expected = models.expect(class, plain_len, level, candidate.arm, row);
+            let over_budget = situation
+                .affordable_nanos
+                .is_some_and(|affordable| expected.encode_nanos > affordable);
+            let barred = match (arm, too_dear, over_budget) {
+                (1.., true, _) => Some(Verdict::PeerStarved),
+                (1.., _, true) => Some(Verdict::OverBudget),
+                _ => None,
+            };
+            let decode_nanos = situation
+                .decode
+                .nanos(candidate.arm.codec, typical_decode)
+                .unwrap_or(expected.decode_nanos);
+            let cost = stages.cost(
+                Times {
+                    encode_nanos: expected.encode_nanos,
+                    wire_len: expected.wire_len,
+                    decode_nanos,
+                },
+                self.objective,
+            );
+            let least_cost = stages.cost(
+                Times {
+                    encode_nanos: expected.least_encode_nanos,
+                    wire_len: expected.least_wire_len,
+                    decode_nanos,
+                },
+                self.objective,
+            );
+            let doubt = if expected.measured || arm == 0 {
+                1.0
+            } else {
+                DOUBT
+            };
+            self.looks.push(Look {
+                arm,
+                cost: cost * doubt,
+                least_cost,
+                encode_nanos: expected.encode_nanos,
+                wire_len: expected.wire_len,
+                decode_nanos,
+                samples: expected.samples,
+                age: expected.measured_at,
+                barred,
+            });
+        }
+        self.looks.sort_by(|a, b| {
+            let by_cost = a.cost.total_cmp(&b.cost);
+            a.barred.is_some().cmp(&b.barred.is_some()).then(by_cost)
+        });
+        &self.looks
+    }
+
+    /// The arm to take: the best one, or the current one while it is hardly worse.
+    fn settle(&mut self, class: BlockClass, best: Look) -> (Look, Reason) {
+        let current = self
+            .current
+            .filter(|(known, _)| *known == class)
+            .and_then(|(_, arm)| self.looks.iter().find(|look| look.arm == arm))
+            .filter(|look| look.barred.is_none())
+            .copied();
+        let Some(current) = current.filter(|current| current.arm != best.arm) else {
+            self.stayed *= 0.5;
+            self.current = Some((class, best.arm));
+            return (best, Reason::Cheapest);
+        };
+        let loss = (current.cost - best.cost) / best.cost.max(1.0);
+        self.stayed += loss;
+        if loss > CLEAR_GAIN || self.stayed > PATIENCE {
+            self.stayed = 0.0;
+            self.current = Some((class, best.arm));
+            (best, Reason::Cheapest)
+        } else {
+            (current, Reason::Kept)
+        }
+    }
+
+    fn stands(
+        &mut self,
+        situation: &Situation<'_>,
+        stages: &Stages,
+        class: BlockClass,
+    ) -> Option<Choice> {
+        let standing = self.standing.as_mut()?;
+        let near = |a: f64, b: f64| (a - b).abs() <= 0.2 * b + 100.0;
+        let same = standing.left > 0
+            && standing.class == class
+            && near(situation.plain_len as f64, standing.plain_len as f64)
+            && near(
+                stages.link_nanos_per_byte * 1e3,
+                standing.link_nanos_per_byte * 1e3,
+            )
+            && near(stages.link_backlog_nanos, standing.backlog_nanos)
+            && (stages.followers < 1.0) == (standing.followers < 1.0)
+            && stages.encode_price + stages.decode_price < 0.05
+            && !situation.peer_starved
+            && situation.affordable_nanos.is_none_or(|nanos| nanos > 1e6);
+        if !same {
+            self.standing = None;
+            return None;
+        }
+        standing.left -= 1;
+        self.looks.clear();
+        Some(Choice {
+            regret: Duration::ZERO,
+            ..standing.choice
+        })
+    }
+
+    /// Lets a choice stand where looking again and again would cost more than it could find.
+    fn stand(
+        &mut self,
+        situation: &Situation<'_>,
+        stages: &Stages,
+        class: BlockClass,
+        choice: Choice,
+    ) {
+        let small = situation.plain_len <= SMALL;
+        let plain = stages.cost(
+            Times {
+                encode_nanos: 0.0,
+                wire_len: situation.plain_len as f64,
+                decode_nanos: 0.0,
+            },
+            self.objective,
+        );
+        let hopeless = choice.arm == 0
+            && self
+                .looks
+                .iter()
+                .all(|look| look.arm == 0 || look.least_cost > 1.2 * plain);
+        let left = if hopeless {
+            RESAMPLE
+        } else if small {
+            SMALL_REUSE
+        } else {
+            return;
+        };
+        self.standing = Some(Standing {
+            class,
+            plain_len: situation.plain_len,
+            link_nanos_per_byte: stages.link_nanos_per_byte,
+            backlog_nanos: stages.link_backlog_nanos,
+            followers: stages.followers,
+            choice,
+            left,
+        });
+    }
+
+    /// Arms worth encoding the block that was just chosen for, beside its way; `allowance_nanos` is
+    /// the processor time that there is for it.
+    pub(super) fn plan_shadows(
+        &mut self,
+        situation: &Situation<'_>,
+        allowance_nanos: f64,
+        into: &mut Vec<usize>,
+    ) {
+        into.clear();
+        let Some((_, current)) = self.current else {
+            return;
+        };
+        let Some(chosen) = self.looks.iter().find(|look| look.arm == current).copied() else {
+            return;
+        };
+        let seen = self.own.blocks(self.class) as f64;
+        let horizon = seen.clamp(LEAST_HORIZON, MOST_HORIZON);
+        let price = SHADOW_PRICE + stages(situation).encode_price;
+        let mut left = allowance_nanos;
+        let mut worth: Vec<(f64, Look)> = self
+            .looks
+            .iter()
+            .filter(|look| look.arm != 0 && look.arm != chosen.arm && look.barred.is_none())
+            .filter_map(|look| {
+                let gain = (chosen.cost - look.least_cost) * horizon;
+                let effort = look.shadow_nanos() * price;
+                (gain > effort).then_some((gain - effort, *look))
+            })
+            .collect();
+        worth.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (_, look) in worth {
+            let effort = look.shadow_nanos();
+            if into.len() < MAX_SHADOWS && effort <= left {
+                left -= effort;
+                into.push(look.arm);
+            }
+        }
+        if into.is_empty() && self.skipped >= RESAMPLE {
+            // Nobody promises anything: the one that comes nearest, or was measured longest ago.
+            let oldest = self.skipped / RESAMPLE % 2 == 0;
+            let others = self.looks.iter().filter(|look| {
+                look.arm != 0
+                    && look.arm != chosen.arm
+                    && look.shadow_nanos() <= allowance_nanos / 4.0
+            });
+            let next = if oldest {
+                others.min_by_key(|look| look.age)
+            } else {
+                others.min_by(|a, b| a.least_cost.total_cmp(&b.least_cost))
+            };
+            into.extend(next.map(|look| look.arm));
+        }
+        if !into.is_empty() {
+            self.skipped = 0;
+        }
+    }
+
+    pub(super) fn own_mut(&mut self) -> &mut Model {
+        &mut self.own
+    }
+}
+
+/// The state of the stages when the block comes.
+fn stages(situation: &Situation<'_>) -> Stages {
+    let link_nanos_per_byte = match situation.link.rate() {
+        LinkRate::Unknown => ASSUMED_NANOS_PER_BYTE,
+        LinkRate::AtLeast(rate) => (1e9 / rate.get()).min(ASSUMED_NANOS_PER_BYTE),
+        LinkRate::About(rate) => 1e9 / rate.get(),
+    };
+    let behind = situation.queued_behind as f64 / situation.plain_len.max(1) as f64;
+    Stages {
+        link_nanos_per_byte,
+        link_backlog_nanos: situation.link_backlog as f64 * link_nanos_per_byte,
+        followers: behind + f64::from(situation.run),
+        encode_price: situation.prices.encode,
+        decode_price: situation.prices.decode,
+    }
+}
+
+/// The processor time that one block may take of a limited budget: what is saved and a little more,
+/// so that no window of 20 ms sees much more than its share. `None` without a limit, or with one of a
+/// processor and more, which one block at a time cannot exceed.
+pub(crate) fn affordable_nanos(
+    available: Duration,
+    rate: Option<crate::control::BudgetRate>,
+) -> Option<f64> {
+    let rate = rate?.as_nanos_per_sec() as f64 * 1e-9;
+    (rate < 1.0).then(|| available.as_nanos() as f64 + MAX_OVERDRAFT_NANOS * rate)
+}

@@ -1,0 +1,480 @@
+//! What each arm does with each class of blocks, learned from blocks that were sent and from shadow
+//! encodes.
+//!
+//! Blocks differ from one another far more than arms do, so ratios of different blocks do not
+//! compare. What is kept is a *level* for each class (how compressible its blocks are of late) and a
+//! *strength* for each arm (how much of that it finds), with
+//!
+//! ```text
+//! ln ratio(arm, block) = strength(arm) * level(block)
+//! ```
+//!
+//! A block sent with an arm says its level; a shadow encode of the same block says another arm's
+//! strength. A change of content moves the level, and with it what is expected of every arm.
+//! Times are kept as factors on the arm's typical cost at the block's length
+//! ([`TypicalRow`]), so that fixed and per-byte cost keep their proportion.
+
+use crate::codecs::{Arm, TypicalRow, strength_deviation, typical_level};
+use crate::control::Texture;
+use crate::units::Time;
+
+/// Weight of a new block in a class's level: three blocks carry two thirds.
+const LEVEL_GAIN: f32 = 0.3;
+/// Weight of a new shadow in an arm's strength.
+const STRENGTH_GAIN: f32 = 0.3;
+/// Weight of a new time in a factor.
+const TIME_GAIN: f32 = 0.2;
+/// A single time counts for at most so many times the estimate: one that was interrupted must not
+/// condemn an arm. Arbitrary.
+const MAX_TIME_JUMP: f32 = 3.0;
+/// Levels below this say nothing about strengths: the block is as good as incompressible.
+const LEAST_LEVEL: f32 = 0.05;
+/// How far a measured strength is still off, as a standard deviation: once measured, and at best.
+const MEASURED_DEVIATION: f64 = 0.04;
+const LEAST_DEVIATION: f64 = 0.01;
+/// Growth of the variance for each block since it was measured.
+const VARIANCE_GROWTH: f64 = 2e-6;
+/// Worst-case costs in the typical table are medians; other content takes from a third to three
+/// times as long, one standard deviation of the logarithm.
+const TYPICAL_TIME_DEVIATION: f64 = 0.5;
+
+/// Blocks that are alike: of about the same length and texture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockClass {
+    size: u8,
+    texture: Texture,
+}
+
+impl BlockClass {
+    /// Powers of four: up to 512 B, 2 KiB, 8 KiB, 32 KiB, 128 KiB and beyond.
+    pub(crate) fn of(plain_len: usize, texture: Texture) -> Self {
+        let mut size = 0;
+        while size < 5 && plain_len > 512 << (2 * u32::from(size)) {
+            size += 1;
+        }
+        Self { size, texture }
+    }
+
+    fn typical_len(self) -> f64 {
+        256.0 * f64::from(1_u32 << (2 * u32::from(self.size)))
+    }
+
+    /// How far above expectation the level of content never seen may be.
+    const fn level_doubt(self) -> f64 {
+        match self.texture {
+            Texture::Runs => 2.0,
+            Texture::Records => 0.7,
+            Texture::Noise => 0.25,
+        }
+    }
+
+    /// The level to begin with.
+    fn typical_level(self) -> f64 {
+        match self.texture {
+            Texture::Runs => 5.0,
+            Texture::Records => typical_level(self.typical_len()),
+            Texture::Noise => 0.02,
+        }
+    }
+}
+
+/// What one arm has shown in one class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArmModel {
+    arm: Arm,
+    strength: f32,
+    /// Shadow encodes that the strength was learned from.
+    strengths: f32,
+    /// Factor on the typical time to encode, and samples.
+    encode: f32,
+    encodes: f32,
+    /// Factor on the typical time to decode on this machine, and samples.
+    decode: f32,
+    decodes: f32,
+    measured_at: Time,
+    /// The class's blocks when it was measured last.
+    measured_block: u64,
+}
+
+#[derive(Clone, Debug)]
+struct ClassModel {
+    class: BlockClass,
+    level: f32,
+    levels: f32,
+    blocks: u64,
+    arms: Vec<ArmModel>,
+}
+
+/// What a block, or a shadow encode of one, has shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) now: Time,
+    pub(crate) class: BlockClass,
+    pub(crate) plain_len: usize,
+    pub(crate) wire_len: usize,
+    pub(crate) encode_nanos: u64,
+    /// Only shadow encodes are decoded here.
+    pub(crate) decode_nanos: Option<u64>,
+}
+
+impl Sample {
+    fn ln_ratio(&self) -> f32 {
+        let ratio = self.plain_len.max(1) as f32 / self.wire_len.max(1) as f32;
+        ratio.ln().clamp(0.0, 12.0)
+    }
+}
+
+/// What is expected of an arm for one block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    pub(crate) wire_len: f64,
+    /// Wire bytes if the arm is as strong as it may still be.
+    pub(crate) least_wire_len: f64,
+    pub(crate) encode_nanos: f64,
+    pub(crate) least_encode_nanos: f64,
+    /// On this machine.
+    pub(crate) decode_nanos: f64,
+    /// Whether its ratio or its time was ever measured.
+    pub(crate) measured: bool,
+    pub(crate) measured_at: Option<Time>,
+    pub(crate) samples: f32,
+}
+
+/// One set of estimates: a stream's, or a connection's over all streams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    classes: Vec<ClassModel>,
+}
+
+/// How fast this machine is against the one of the typical table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Speed {
+    encode: f32,
+    decode: f32,
+}
+
+impl Default for Speed {
+    fn default() -> Self {
+        Self {
+            encode: 1.0,
+            decode: 1.0,
+        }
+    }
+}
+
+fn time_factor(nanos: u64, typical: f64) -> Option<f32> {
+    let factor = (nanos as f64 / typical) as f32;
+    (factor.is_finite() && factor > 0.0).then_some(factor)
+}
+
+fn learn(estimate: &mut f32, samples: &mut f32, sample: f32, gain: f32) {
+    let gain = gain.max(1.0 / (*samples + 1.0));
+    *estimate += gain * (sample - *estimate);
+    *samples = (*samples + 1.0).min(1e6);
+}
+
+fn learn_time(factor: &mut f32, samples: &mut f32, sample: f32) {
+    let sample = if *samples >= 2.0 {
+        sample.clamp(*factor / MAX_TIME_JUMP, *factor * MAX_TIME_JUMP)
+    } else {
+        sample
+    };
+    learn(factor, samples, sample.clamp(1e-3, 1e4), TIME_GAIN);
+}
+
+impl Speed {
+    /// Takes in a time that an arm other than identity took.
+    pub(crate) fn record(&mut self, row: &TypicalRow, sample: &Sample) {
+        let typical = row.at(sample.plain_len as f64);
+        let follow = |speed: &mut f32, factor: Option<f32>| {
+            if let Some(factor) = factor {
+                let bounded = factor.clamp(*speed / MAX_TIME_JUMP, *speed * MAX_TIME_JUMP);
+                *speed = (*speed * (bounded / *speed).powf(0.1)).clamp(0.02, 50.0);
+            }
+        };
+        follow(
+            &mut self.encode,
+            time_factor(sample.encode_nanos, typical.encode_nanos),
+        );
+        if let Some(nanos) = sample.decode_nanos {
+            follow(&mut self.decode, time_factor(nanos, typical.decode_nanos));
+        }
+    }
+}
+
+impl ClassModel {
+    fn arm(&self, arm: Arm) -> Option<&ArmModel> {
+        self.arms.iter().find(|known| known.arm == arm)
+    }
+
+    fn arm_mut(&mut self, arm: Arm, strength: f32, speed: Speed) -> &mut ArmModel {
+        let at = match self.arms.iter().position(|known| known.arm == arm) {
+            Some(at) => at,
+            None => {
+                self.arms.push(ArmModel {
+                    arm,
+                    strength,
+                    strengths: 0.0,
+                    encode: speed.encode,
+                    encodes: 0.0,
+                    decode: speed.decode,
+                    decodes: 0.0,
+                    measured_at: Time::ZERO,
+                    measured_block: 0,
+                });
+                self.arms.len() - 1
+            }
+        };
+        &mut self.arms[at]
+    }
+
+    fn learn_level(&mut self, level: f32) {
+        // A level that is far off is a change of content, not an outlier: it counts for more.
+        let change = (level - self.level).abs() > 0.35 * self.level.max(0.2);
+        let gain = if change { 2.0 * LEVEL_GAIN } else { LEVEL_GAIN };
+        learn(&mut self.level, &mut self.levels, level.min(12.0), gain);
+    }
+}
+
+impl ArmModel {
+    fn learn_times(&mut self, row: &TypicalRow, sample: &Sample) {
+        let typical = row.at(sample.plain_len as f64);
+        if let Some(factor) = time_factor(sample.encode_nanos, typical.encode_nanos) {
+            learn_time(&mut self.encode, &mut self.encodes, factor);
+        }
+        let decode = sample
+            .decode_nanos
+            .and_then(|nanos| time_factor(nanos, typical.decode_nanos));
+        if let Some(factor) = decode {
+            learn_time(&mut self.decode, &mut self.decodes, factor);
+        }
+        self.measured_at = sample.now;
+    }
+}
+
+impl Model {
+    fn class(&self, class: BlockClass) -> Option<&ClassModel> {
+        self.classes.iter().find(|known| known.class == class)
+    }
+
+    fn class_mut(&mut self, class: BlockClass) -> &mut ClassModel {
+        let at = match self.classes.iter().position(|known| known.class == class) {
+            Some(at) => at,
+            None => {
+                self.classes.push(ClassModel {
+                    class,
+                    level: 0.0,
+                    levels: 0.0,
+                    blocks: 0,
+                    arms: Vec::new(),
+                });
+                self.classes.len() - 1
+            }
+        };
+        &mut self.classes[at]
+    }
+
+    /// Blocks of this class that were sent.
+    pub(crate) fn blocks(&self, class: BlockClass) -> u64 {
+        self.class(class).map_or(0, |known| known.blocks)
+    }
+
+    /// The level of a class and from how many blocks it was learned, from the class itself or the
+    /// nearest one of the same texture.
+    fn level(&self, class: BlockClass) -> Option<(f64, f64)> {
+        let known = self
+            .classes
+            .iter()
+            .filter(|known| known.class.texture == class.texture && known.levels > 0.0)
+            .min_by_key(|known| known.class.size.abs_diff(class.size))?;
+        let scale = class.typical_level() / known.class.typical_level();
+        Some((f64::from(known.level) * scale, f64::from(known.levels)))
+    }
+
+    fn strength(&self, class: BlockClass, arm: Arm) -> Option<f32> {
+        let known = self.class(class)?.arm(arm)?;
+        Some(known.strength)
+    }
+}
+
+/// How compressible the blocks of a class are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Level {
+    pub(crate) expected: f64,
+    /// As far as it may still be above that.
+    pub(crate) most: f64,
+}
+
+/// A stream's own estimates, and those of its connection behind them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Models<'a> {
+    pub(crate) own: &'a Model,
+    pub(crate) shared: &'a Model,
+    pub(crate) speed: Speed,
+}
+
+impl Models<'_> {
+    /// The level that a block of this class is expected to have.
+    pub(crate) fn level(&self, class: BlockClass) -> Level {
+        let known = self.own.level(class).or_else(|| self.shared.level(class));
+        match known {
+            Some((level, levels)) => Level {
+                expected: level,
+                most: level + class.level_doubt() / (1.0 + levels),
+            },
+            None => Level {
+                expected: class.typical_level(),
+                most: class.typical_level() + class.level_doubt(),
+            },
+        }
+    }
+
+    /// What is expected of `arm` for a block of `plain_len` bytes; `level` is the class's.
+    pub(crate) fn expect(
+        &self,
+        class: BlockClass,
+        plain_len: f64,
+        level: Level,
+        arm: Arm,
+        row: &TypicalRow,
+    ) -> Expected {
+        let own = self.own.class(class);
+        let shared = self.shared.class(class);
+        let models = [
+            (own, own.and_then(|class| class.arm(arm))),
+            (shared, shared.and_then(|class| class.arm(arm))),
+        ];
+        let typical = row.at(plain_len);
+        let find = |weight: fn(&ArmModel) -> f32| {
+            models.iter().find_map(|(class, model)| {
+                let model = model.filter(|model| weight(model) > 0.0)?;
+                Some(((*class)?, model))
+            })
+        };
+        let (strength, deviation) = match find(|model| model.strengths) {
+            Some((class, model)) => {
+                let age = class.blocks.saturating_sub(model.measured_block) as f64;
+                let once = MEASURED_DEVIATION / f64::from(model.strengths).sqrt();
+                let variance = once.max(LEAST_DEVIATION).powi(2) + VARIANCE_GROWTH * age;
+                (f64::from(model.strength), variance.sqrt())
+            }
+            None => (
+                models
+                    .iter()
+                    .find_map(|(_, model)| Some(f64::from((*model)?.strength)))
+                    .unwrap_or(typical.strength),
+                strength_deviation(arm),
+            ),
+        };
+        let timed = find(|model| model.encodes).map(|(_, model)| model);
+        let (encode, doubt) = match timed {
+            Some(model) => {
+                let doubt = TYPICAL_TIME_DEVIATION / (1.0 + f64::from(model.encodes));
+                (f64::from(model.encode), doubt)
+            }
+            None => (f64::from(self.speed.encode), TYPICAL_TIME_DEVIATION),
+        };
+        let decode =
+            find(|model| model.decodes).map_or(self.speed.decode, |(_, model)| model.decode);
+        let wire =
+            |strength: f64, level: f64| plain_len * (-(strength * level).clamp(0.0, 12.0)).exp();
+        let encode_nanos = typical.encode_nanos * encode;
+        Expected {
+            wire_len: wire(strength, level.expected),
+            least_wire_len: wire(strength + deviation, level.most),
+            encode_nanos,
+            least_encode_nanos: encode_nanos * (-doubt).exp(),
+            decode_nanos: typical.decode_nanos * f64::from(decode),
+            measured: timed.is_some(),
+            measured_at: timed.map(|model| model.measured_at),
+            samples: timed.map_or(0.0, |model| model.encodes),
+        }
+    }
+}
+
+/// How the block whose shadow was encoded went out itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) arm: Arm,
+    /// Its level, unless it went out as it was.
+    pub(crate) level: Option<f32>,
+}
+
+impl Model {
+    /// Takes in a block that was sent with `arm`, and says what its level was. The strengths that
+    /// this model does not have come from `shared`.
+    pub(crate) fn record_sent(
+        &mut self,
+        arm: Arm,
+        row: &TypicalRow,
+        sample: &Sample,
+        shared: Option<&Self>,
+        speed: Speed,
+    ) -> Option<f32> {
+        let typical = row.at(sample.plain_len as f64).strength as f32;
+        let inherited = shared.and_then(|shared| shared.strength(sample.class, arm));
+        let class = self.class_mut(sample.class);
+        class.blocks += 1;
+        if arm == Arm::IDENTITY {
+            return None;
+        }
+        let blocks = class.blocks;
+        let model = class.arm_mut(arm, inherited.unwrap_or(typical), speed);
+        model.learn_times(row, sample);
+        model.measured_block = blocks;
+        let level = sample.ln_ratio() / model.strength.max(0.1);
+        // The block's level is defined by the arm that carried it: its strength is known.
+        model.strengths = model.strengths.max(1.0);
+        class.learn_level(level);
+        Some(level)
+    }
+
+    /// Takes in a shadow encode of a block that went out as `sent` says; returns the block's level,
+    /// which the first shadow of a block that went out as it was defines.
+    pub(crate) fn record_shadow(
+        &mut self,
+        arm: Arm,
+        row: &TypicalRow,
+        sample: &Sample,
+        sent: Sent,
+        shared: Option<&Self>,
+        speed: Speed,
+    ) -> Option<f32> {
+        let typical = row.at(sample.plain_len as f64).strength as f32;
+        let inherited = shared.and_then(|shared| shared.strength(sample.class, arm));
+        let class = self.class_mut(sample.class);
+        let blocks = class.blocks;
+        let model = class.arm_mut(arm, inherited.unwrap_or(typical), speed);
+        model.learn_times(row, sample);
+        model.measured_block = blocks;
+        let ln_ratio = sample.ln_ratio();
+        match sent.level {
+            Some(level) if level >= LEAST_LEVEL => {
+                let strength = (ln_ratio / level).clamp(0.0, 5.0);
+                learn(
+                    &mut model.strength,
+                    &mut model.strengths,
+                    strength,
+                    STRENGTH_GAIN,
+                );
+                Some(level)
+            }
+            Some(_) if ln_ratio < LEAST_LEVEL => {
+                // Neither finds anything.
+                model.strengths += 1.0;
+                sent.level
+            }
+            reference => {
+                // This arm finds what the one that was sent did not, or is the first that was tried.
+                let level = ln_ratio / model.strength.max(0.1);
+                model.strengths += 1.0;
+                class.learn_level(level);
+                if reference.is_some() && level > LEAST_LEVEL {
+                    let weak = class.arm_mut(sent.arm, 0.0, speed);
+                    learn(&mut weak.strength, &mut weak.strengths, 0.0, STRENGTH_GAIN);
+                }
+                Some(level)
+            }
+        }
+    }
+}

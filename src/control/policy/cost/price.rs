@@ -1,0 +1,194 @@
+//! What sending one block with an arm costs, in the time that messages wait.
+//!
+//! Encoding, link and decoding are stages of a pipeline. A block that meets an empty pipeline passes
+//! them one after another; under backlog they overlap and the slowest decides. Both follow from how
+//! much each stage still has to do when the block comes:
+//!
+//! ```text
+//! e, w, d   encode, link and decode time of the block with the arm
+//! W         time that the link still needs for what was written before
+//! F         blocks expected to follow without a pause
+//!
+//! x    = max(e - W, 0) + w             how much later the link is free again
+//! cost = x + (d + F * max(d - x, 0)) / (1 + F)
+//! ```
+//!
+//! Encoding is hidden while the link has work (`e <= W`); decoding delays those that follow only if
+//! it is slower than what comes before it. With `W = F = 0` this is the sum of thesis equation 7.6;
+//! in the long run of a backlog it is `max(e, w, d)`. A heavier arm that pays while the link is
+//! busy, and a lighter one when it runs dry, make the mixture that balances the stages.
+
+/// What processor time, bytes and waiting are worth to the user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// Weight of the time that messages take. Default 1.
+    pub latency: f64,
+    /// What a byte on the wire costs besides its time, in nanoseconds of message time. Default 0;
+    /// a metered link is worth more.
+    pub byte_price: f64,
+    /// What a nanosecond of processor time costs, encoding or decoding, in nanoseconds of message
+    /// time. Default 0.005, so that of arms that are equal but for half a percent the cheaper wins.
+    pub cpu_price: f64,
+}
+
+impl Default for Objective {
+    fn default() -> Self {
+        Self {
+            latency: 1.0,
+            byte_price: 0.0,
+            cpu_price: 0.005,
+        }
+    }
+}
+
+impl Objective {
+    /// Negative and non-finite prices would make every comparison void.
+    pub(super) fn sane(self) -> Self {
+        let or = |value: f64, default: f64| {
+            if value.is_finite() && value >= 0.0 {
+                value
+            } else {
+                default
+            }
+        };
+        let default = Self::default();
+        Self {
+            latency: or(self.latency, default.latency),
+            byte_price: or(self.byte_price, default.byte_price),
+            cpu_price: or(self.cpu_price, default.cpu_price),
+        }
+    }
+}
+
+/// The state of the stages when a block is about to be encoded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stages {
+    /// Time that a byte takes on the link, ns.
+    pub(crate) link_nanos_per_byte: f64,
+    /// Time that the link still needs for what was written before, ns.
+    pub(crate) link_backlog_nanos: f64,
+    /// Blocks expected to follow without a pause.
+    pub(crate) followers: f64,
+    /// Prices of processor time here and at the peer, beyond the objective's: they rise while a
+    /// budget is short.
+    pub(crate) encode_price: f64,
+    pub(crate) decode_price: f64,
+}
+
+/// The times of one block with one arm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Times {
+    pub(crate) encode_nanos: f64,
+    pub(crate) wire_len: f64,
+    pub(crate) decode_nanos: f64,
+}
+
+/// Header, checksum and what lower layers add to a block, bytes. Arbitrary within 6 and 60.
+const BLOCK_OVERHEAD: f64 = 10.0;
+
+impl Stages {
+    /// Time that the block takes on the link, ns.
+    pub(crate) fn link_nanos(&self, wire_len: f64) -> f64 {
+        (wire_len + BLOCK_OVERHEAD) * self.link_nanos_per_byte
+    }
+
+    /// What the block costs with these times, ns of message time.
+    pub(crate) fn cost(&self, times: Times, objective: Objective) -> f64 {
+        let Times {
+            encode_nanos,
+            wire_len,
+            decode_nanos,
+        } = times;
+        let link = (encode_nanos - self.link_backlog_nanos).max(0.0) + self.link_nanos(wire_len);
+        let behind = self.followers * (decode_nanos - link).max(0.0);
+        let time = link + (decode_nanos + behind) / (1.0 + self.followers);
+        objective.latency * time
+            + objective.byte_price * wire_len
+            + (objective.cpu_price + self.encode_price) * encode_nanos
+            + (objective.cpu_price + self.decode_price) * decode_nanos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: Objective = Objective {
+        latency: 1.0,
+        byte_price: 0.0,
+        cpu_price: 0.0,
+    };
+
+    fn stages(backlog: f64, followers: f64) -> Stages {
+        Stages {
+            link_nanos_per_byte: 1.0,
+            link_backlog_nanos: backlog,
+            followers,
+            encode_price: 0.0,
+            decode_price: 0.0,
+        }
+    }
+
+    fn times(encode: f64, wire: f64, decode: f64) -> Times {
+        Times {
+            encode_nanos: encode,
+            wire_len: wire - BLOCK_OVERHEAD,
+            decode_nanos: decode,
+        }
+    }
+
+    #[test]
+    fn an_idle_pipeline_costs_the_sum() {
+        let cost = stages(0.0, 0.0).cost(times(100.0, 300.0, 50.0), FREE);
+        assert!((cost - 450.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_backlog_costs_the_slowest_stage() {
+        let long = 1e9;
+        for (times, slowest) in [
+            (times(100.0, 300.0, 50.0), 300.0),
+            (times(100.0, 300.0, 900.0), 900.0),
+        ] {
+            // The link has the block before this one to carry: the time of one block.
+            let cost = stages(300.0, long).cost(times, FREE);
+            assert!((cost - slowest).abs() < 1.0, "{cost}");
+        }
+        // The encoder is slowest: all of the block before is gone, but for its own link time.
+        let cost = stages(100.0, long).cost(times(900.0, 100.0, 50.0), FREE);
+        assert!((cost - 900.0).abs() < 1.0, "{cost}");
+    }
+
+    #[test]
+    fn encoding_is_free_while_the_link_is_busy() {
+        let heavy = times(900.0, 100.0, 0.0);
+        let light = times(100.0, 300.0, 0.0);
+        let cost = |backlog| {
+            let stages = stages(backlog, 100.0);
+            (stages.cost(heavy, FREE), stages.cost(light, FREE))
+        };
+        let (busy, dry) = (cost(1000.0), cost(0.0));
+        assert!(busy.0 < busy.1, "{busy:?}");
+        assert!(dry.0 > dry.1, "{dry:?}");
+    }
+
+    #[test]
+    fn prices_make_the_cheaper_arm_win() {
+        let dear = Stages {
+            encode_price: 10.0,
+            ..stages(1e6, 100.0)
+        };
+        assert!(
+            dear.cost(times(900.0, 100.0, 0.0), FREE) > dear.cost(times(0.0, 1000.0, 0.0), FREE)
+        );
+        let metered = Objective {
+            byte_price: 100.0,
+            ..FREE
+        };
+        let idle = stages(0.0, 0.0);
+        assert!(
+            idle.cost(times(9000.0, 100.0, 0.0), metered)
+                < idle.cost(times(0.0, 1000.0, 0.0), metered)
+        );
+    }
+}
