@@ -15,6 +15,7 @@ mod link;
 pub mod load;
 mod pid;
 mod policy;
+mod socket;
 mod texture;
 
 pub use self::budget::{BudgetRate, CodecBudget};
@@ -32,4 +33,5 @@ pub use self::policy::{
     Choice, MajorityConfig, ParsePolicyError, Policy, PolicyConfig, Reason, Round, SentBlock,
     Situation, transmission_nanos,
 };
+pub use self::socket::SocketSample;
 pub use self::texture::Texture;

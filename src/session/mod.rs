@@ -6,8 +6,8 @@
 //! > **The drain rule.** After any input, and before waiting: run [`Session::poll_decode`] and
 //! > [`Session::poll_encode`] until both answer `None`, giving back what they hand out (at once or,
 //! > from a worker, later); write [`Session::fill_slices`] and report
-//! > [`Session::handle_written`]; take every [`Session::poll_event`]; then wait for input or until
-//! > [`Session::poll_timeout`].
+//! > [`Session::handle_written`], or [`Session::handle_blocked`] if the socket takes nothing; take
+//! > every [`Session::poll_event`]; then wait for input or until [`Session::poll_timeout`].
 //!
 //! Same configuration, same inputs at the same times: same bytes out.
 
@@ -49,7 +49,7 @@ pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
 pub use self::trace::Decision;
 use crate::codecs::CodecId;
-use crate::control::{BudgetRate, PeerKnowledge, Policy, PolicyConfig, Texture};
+use crate::control::{BudgetRate, PeerKnowledge, Policy, PolicyConfig, SocketSample, Texture};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
@@ -412,6 +412,8 @@ impl Session {
             rtt_min: self.path.known.rtt.min(),
             send_rate: self.path.known.link.send_rate(),
             link_rate: self.path.known.link.link_rate(),
+            socket: self.path.socket.map(|(_, sample)| sample),
+            is_blocked: self.path.blocked_since.is_some(),
             budget: self.sender.budget.rate(),
             peer_load: self.peer_load,
             shadows: self.sender.shadows.encoded,
@@ -511,6 +513,21 @@ impl Session {
     /// If that is more than there was: the driver's mistake.
     pub fn handle_written(&mut self, now: Time, written: usize) {
         self.sender.on_written(now, written, &mut self.path);
+        if written > 0 {
+            self.path.blocked_since = None;
+        }
+    }
+
+    /// The socket takes no more bytes for now, and output is left. Said again before
+    /// [`Self::handle_written`], it changes nothing.
+    pub fn handle_blocked(&mut self, now: Time) {
+        self.path.blocked_since.get_or_insert(now);
+        self.path.was_blocked = true;
+    }
+
+    /// Takes in what the system says of the socket.
+    pub fn handle_socket_sample(&mut self, now: Time, sample: SocketSample) {
+        self.path.socket = Some((now, sample));
     }
 
     /// The time of [`Self::poll_timeout`] has come, or any other time.
@@ -588,6 +605,12 @@ impl Session {
     /// that has nothing better to do. Only one is under way at a time; it may be dropped.
     pub fn poll_shadow(&mut self) -> Option<ShadowJob> {
         self.sender.take_shadow()
+    }
+
+    /// Whether messages wait for their block or a block for its codec: decisions are due, and
+    /// [`Self::handle_socket_sample`] is worth its cost.
+    pub fn has_queued(&self) -> bool {
+        !self.sender.is_idle()
     }
 
     /// Bytes that wait to be written.

@@ -17,8 +17,8 @@ use super::trace::{Decision, Trace};
 use crate::codecs::{Arm, Encoded, typical};
 use crate::control::{
     ArmReport, Arms, BlockClass, BudgetPrice, BudgetRate, Choice, CodecBudget, LinkRate,
-    PeerBudget, PeerKnowledge, Prices, Reason, Sent, SentBlock, Shadowed, Situation, Texture,
-    affordable_nanos,
+    PeerBudget, PeerKnowledge, Prices, Reason, Sent, SentBlock, Shadowed, Situation, SocketSample,
+    Texture, affordable_nanos,
 };
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
@@ -47,8 +47,12 @@ pub(super) struct Path {
     pub(super) peer_budget: PeerBudget,
     /// The peer's processors are as good as fully busy.
     pub(super) peer_saturated: bool,
-    /// Bytes that the kernel holds back from the link, as the driver last saw.
-    pub(super) unsent: u64,
+    /// What the system said of the socket last, and when.
+    pub(super) socket: Option<(Time, SocketSample)>,
+    /// Since when the socket takes no bytes; `None` while it may take some.
+    pub(super) blocked_since: Option<Time>,
+    /// Whether it refused bytes since the latest block was put out.
+    pub(super) was_blocked: bool,
 }
 
 impl Path {
@@ -63,6 +67,13 @@ impl Path {
             known,
             ..Self::default()
         }
+    }
+
+    /// Bytes that the system holds back from the link.
+    fn unsent(&self) -> u64 {
+        self.socket
+            .and_then(|(_, sample)| sample.unsent)
+            .unwrap_or(0)
     }
 
     /// What a block costs the peer, as far as known, ns.
@@ -367,7 +378,7 @@ impl Sender {
             texture: Texture::default(),
             queued_behind: 0,
             run: self.run,
-            link_backlog: self.output.len() as u64 + path.unsent.max(backlog),
+            link_backlog: self.output.len() as u64 + path.unsent().max(backlog),
             shared: &path.known.codecs,
             prices: Prices {
                 encode: self.price.get(),
@@ -657,10 +668,11 @@ impl Sender {
         output_was_empty: bool,
         elapsed: Duration,
         streams: &mut Streams,
-        path: &Path,
+        path: &mut Path,
     ) {
         let wire_len = (self.output.position() - start) as usize;
-        let link_idle = output_was_empty && path.unsent == 0;
+        let was_blocked = core::mem::take(&mut path.was_blocked);
+        let link_idle = output_was_empty && path.unsent() == 0 && !was_blocked;
         self.inflight
             .on_block(wire_len, self.output.position(), link_idle);
         let plain_len = self.builder.plain_len.max(1);

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::codecs::Arm;
-use crate::control::{ArmReport, BudgetRate, Reason};
+use crate::control::{ArmReport, BudgetRate, Reason, SocketSample};
 use crate::units::{BytesPerSec, CpuLoad};
 
 /// What one arm has done on one stream.
@@ -123,6 +123,10 @@ pub struct SessionStats {
     pub send_rate: Option<BytesPerSec>,
     /// Rate of the link.
     pub link_rate: Option<BytesPerSec>,
+    /// What the system said of the socket last; `None` before it was asked.
+    pub socket: Option<SocketSample>,
+    /// Whether the socket takes no bytes for now.
+    pub is_blocked: bool,
     /// Codec time granted to this session; `None` without a limit.
     pub budget: Option<BudgetRate>,
     /// The peer's processor load as it last said.

@@ -177,7 +177,11 @@ impl Node {
     fn write(&mut self, now: Time, link: &mut Link) {
         loop {
             let room = link.room();
-            if room == 0 || self.session.output_len() == 0 {
+            if self.session.output_len() == 0 {
+                return;
+            }
+            if room == 0 {
+                self.session.handle_blocked(now);
                 return;
             }
             let mut slices = [IoSlice::new(&[]); 16];
