@@ -18,6 +18,7 @@ use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::Grant;
 use super::node::NodeShared;
+use super::path;
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
 use crate::session::{
@@ -34,6 +35,9 @@ const READ_LEN: usize = 64 << 10;
 const MAX_ROUNDS: usize = 16;
 /// Pieces of output given to one write.
 const MAX_SLICES: usize = 16;
+/// The system is asked about the socket no more often. An answer takes about 1 µs (see `path`), so
+/// that at most a thousandth of a processor goes there.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(1);
 /// How long the last bytes of a closed connection may wait for the socket to take some of them.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a closed connection's peer may take to close too, so that our last words reach it: a
@@ -87,12 +91,14 @@ pub(super) struct Driver<I> {
     work: JoinSet<Done>,
     timer: Pin<Box<Sleep>>,
     timer_at: Option<Time>,
+    /// When the system was last asked about the socket.
+    sampled: Option<Time>,
     /// How the end comes on, once the application has asked for it.
     closing: Option<Closing>,
     state: State,
 }
 
-impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
+impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     pub(super) fn new(
         io: I,
         session: Session,
@@ -117,6 +123,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             work: JoinSet::new(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
+            sampled: None,
             closing: None,
             state: State::Open,
         }
@@ -129,6 +136,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         moved |= self.poll_read(cx);
         self.start_decoding();
         self.run_timers();
+        self.sample_socket();
         self.start_encoding();
         self.start_shadow();
         moved |= self.take_events();
@@ -331,6 +339,19 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
         let _ = self.session.handle_timeout(now);
     }
 
+    /// Tells the session what the system says of the socket, if that is of use for what comes next.
+    fn sample_socket(&mut self) {
+        let now = self.now;
+        let due = self
+            .sampled
+            .is_none_or(|last| now.saturating_since(last) >= SAMPLE_INTERVAL);
+        if due && self.session.has_queued() {
+            self.sampled = Some(now);
+            self.session
+                .handle_socket_sample(now, path::sample(&self.io));
+        }
+    }
+
     fn start_encoding(&mut self) {
         while let Some(job) = self.session.poll_encode(self.now) {
             let mut worker = self.node.take_worker();
@@ -447,7 +468,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
             let filled = self.session.fill_slices(&mut slices);
             match Pin::new(&mut self.io).poll_write_vectored(cx, &slices[..filled]) {
-                Poll::Pending => break,
+                Poll::Pending => {
+                    self.session.handle_blocked(self.now);
+                    break;
+                }
                 Poll::Ready(Ok(written)) if written > 0 => {
                     self.now = self.clock.now();
                     self.session.handle_written(self.now, written);
@@ -528,7 +552,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Driver<I> {
     }
 }
 
-impl<I: AsyncRead + AsyncWrite + Unpin> Future for Driver<I> {
+impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

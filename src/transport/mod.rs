@@ -13,6 +13,7 @@ mod guard;
 mod listener;
 pub mod load;
 mod node;
+mod path;
 mod shared;
 mod socket;
 

@@ -5,4 +5,5 @@ mod executor;
 mod hostile;
 mod lifecycle;
 mod messages;
+mod path;
 mod support;
