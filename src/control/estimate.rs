@@ -298,7 +298,7 @@ impl DecodeEstimates {
 /// policy asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arms {
-    arms: Vec<Arm>,
+    all: Vec<Arm>,
     electable: usize,
     adaptive: usize,
 }
@@ -306,32 +306,32 @@ pub struct Arms {
 impl Arms {
     /// Identity, `rotation` and `wanted`, without those that `allowed` refuses and without repetition.
     pub fn new(rotation: &[Arm], wanted: &[Arm], allowed: impl Fn(CodecId) -> bool) -> Self {
-        let mut arms = vec![Arm::IDENTITY];
+        let mut all = vec![Arm::IDENTITY];
         let mut add = |more: &[Arm]| {
             for arm in more {
-                if !arms.contains(arm) && allowed(arm.codec) {
-                    arms.push(*arm);
+                if !all.contains(arm) && allowed(arm.codec) {
+                    all.push(*arm);
                 }
             }
-            arms.len()
+            all.len()
         };
         Self {
             electable: add(rotation),
             adaptive: add(wanted),
-            arms,
+            all,
         }
     }
 
     /// Adds an arm for fixed policies only.
     pub fn add_fixed(&mut self, arm: Arm) {
-        if !self.arms.contains(&arm) {
-            self.arms.push(arm);
+        if !self.all.contains(&arm) {
+            self.all.push(arm);
         }
     }
 
     /// All arms, identity first.
     pub fn as_slice(&self) -> &[Arm] {
-        &self.arms
+        &self.all
     }
 
     /// How many of them, from the first, the thesis's policies take in turn or choose from.
@@ -346,7 +346,7 @@ impl Arms {
 
     /// The number of `arm`, if it is among them.
     pub fn position(&self, arm: Arm) -> Option<usize> {
-        self.arms.iter().position(|known| *known == arm)
+        self.all.iter().position(|known| *known == arm)
     }
 }
 

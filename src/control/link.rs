@@ -60,6 +60,8 @@ pub enum Fed {
     Idle,
     /// Something was always under way, perhaps not enough: the rate is a lower bound.
     Overlapping,
+    /// Messages waited, and yet the link ran dry: the codec is the bottleneck, and the link faster.
+    CodecBound,
     /// More waited all the time: the rate is the link's.
     Backlogged,
 }
@@ -84,16 +86,39 @@ pub enum LinkRate {
 }
 
 /// The rate at which the socket takes bytes, and that of the link behind it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct LinkEstimator {
     send_rate: Option<f64>,
     busy_rate: Option<f64>,
     lower_bound: Option<f64>,
     lone: CostEstimator,
+    /// What it is taken for while nothing better is known.
+    assumed: f64,
     /// Falling rates are not believed: they may be the peer's, short of processor time.
     distrust_falls: bool,
 }
 
+impl Default for LinkEstimator {
+    fn default() -> Self {
+        Self {
+            send_rate: None,
+            busy_rate: None,
+            lower_bound: None,
+            lone: CostEstimator::default(),
+            assumed: ASSUMED,
+            distrust_falls: false,
+        }
+    }
+}
+
+/// What a link is taken for before anything is known of it, bytes per second: 1 Gbit/s. Arbitrary:
+/// slow enough that cheap codecs pay, so that a slow link is not filled with plain bytes before it
+/// shows itself.
+const ASSUMED: f64 = 125e6;
+/// Growth of the rate with each acknowledgement that finds the codec to be the bottleneck.
+const GROWTH: f64 = 1.5;
+/// Faster than any link; memory to memory.
+const MOST_ASSUMED: f64 = 100e9;
 /// What a lower bound loses with each sample below it, so that it does not outlive its link.
 const BOUND_DECAY: f64 = 0.98;
 /// Lone blocks from which on their slope is trusted. Arbitrary.
@@ -120,13 +145,19 @@ impl LinkEstimator {
         };
         match fed {
             Fed::Idle => {}
-            Fed::Overlapping => {
+            Fed::Overlapping | Fed::CodecBound => {
                 self.lower_bound = Some(
                     self.lower_bound
                         .map_or(rate, |bound| rate.max(bound * BOUND_DECAY)),
                 );
                 if self.busy_rate.is_some_and(|known| rate > known) {
                     smooth(&mut self.busy_rate, rate);
+                }
+                if fed == Fed::CodecBound {
+                    // A link that is taken for slower than it is keeps the codec busy in vain, and
+                    // would never show its rate: assume more until it does.
+                    let known = self.busy_rate.as_mut().unwrap_or(&mut self.assumed);
+                    *known = (*known * GROWTH).min(MOST_ASSUMED);
                 }
             }
             Fed::Backlogged => {
@@ -155,6 +186,15 @@ impl LinkEstimator {
     /// with its bytes by the link's rate.
     pub fn record_lone(&mut self, bytes: usize, rtt: Duration) {
         self.lone.record(bytes, rtt);
+    }
+
+    /// The rate to reckon with: measured, or assumed.
+    pub fn likely_rate(&self) -> f64 {
+        match self.rate() {
+            LinkRate::About(rate) => rate.get(),
+            LinkRate::AtLeast(rate) => rate.get().max(self.assumed),
+            LinkRate::Unknown => self.assumed,
+        }
     }
 
     /// The rate at which the socket takes bytes (the thesis's `t_sr`); `None` before it was measured.

@@ -15,11 +15,12 @@ const MAX_REMEMBERED: usize = 4096;
 struct SentBlock {
     number: u64,
     wire_len: usize,
+    plain_len: usize,
     /// Position in the output that its last byte has.
     wire_end: u64,
     written: Option<Time>,
-    /// Whether the link had nothing to carry just before.
-    after_pause: bool,
+    /// How the link was fed just before.
+    fed: Fed,
     /// Whether no other block was under way, as far as is known.
     alone: bool,
 }
@@ -54,6 +55,7 @@ pub(super) struct Inflight {
     /// When the latest block that is acknowledged was written.
     acked_written: Option<Time>,
     queue: LinkQueue,
+    plain_unacked: u64,
     absurd: u64,
 }
 
@@ -101,10 +103,9 @@ impl Inflight {
         self.absurd
     }
 
-    /// Bytes written up to `position` that the peer has not said to have received.
-    pub(super) fn wire_unacked(&self, position: u64) -> u64 {
-        let acked = self.last_ack.map_or(0, |ack| ack.wire_bytes);
-        position.saturating_sub(acked)
+    /// Plain bytes of the blocks that are not acknowledged.
+    pub(super) const fn plain_unacked(&self) -> u64 {
+        self.plain_unacked
     }
 
     /// The socket has taken so many bytes.
@@ -127,20 +128,23 @@ impl Inflight {
     }
 
     /// A block was queued; `wire_end` is the output's position after it.
-    pub(super) fn on_block(&mut self, wire_len: usize, wire_end: u64, link_idle: bool) {
+    pub(super) fn on_block(&mut self, wire_len: usize, plain_len: usize, wire_end: u64, fed: Fed) {
         let alone = self.acked == self.sent;
         self.sent += 1;
         self.blocks_sent += 1;
+        self.plain_unacked += plain_len as u64;
         if self.blocks.len() == MAX_REMEMBERED {
-            self.blocks.pop_front();
+            let forgotten = self.blocks.pop_front();
+            self.plain_unacked -= forgotten.map_or(0, |block| block.plain_len as u64);
             self.written = self.written.saturating_sub(1);
         }
         self.blocks.push_back(SentBlock {
             number: self.sent,
             wire_len,
+            plain_len,
             wire_end,
             written: None,
-            after_pause: link_idle,
+            fed,
             alone,
         });
     }
@@ -242,14 +246,9 @@ impl Inflight {
             .front()
             .filter(|block| block.number <= ack.frames)
         {
-            fed = fed.and(if block.alone {
-                Fed::Idle
-            } else if block.after_pause {
-                Fed::Overlapping
-            } else {
-                Fed::Backlogged
-            });
+            fed = fed.and(if block.alone { Fed::Idle } else { block.fed });
             last = Some(*block);
+            self.plain_unacked -= block.plain_len as u64;
             self.blocks.pop_front();
             self.written = self.written.saturating_sub(1);
         }
@@ -275,7 +274,7 @@ impl Inflight {
                 let stretched = written_within.is_some_and(|written| {
                     arrived_within > written.mul_f64(STRETCH) + LEAST_STRETCH
                 });
-                let fed = if stretched && fed == Fed::Overlapping {
+                let fed = if stretched && fed > Fed::Idle {
                     Fed::Backlogged
                 } else {
                     fed

@@ -16,7 +16,7 @@ use super::stream::{SendStream, Stream, Streams};
 use super::trace::{Decision, Trace};
 use crate::codecs::{Arm, Encoded, typical};
 use crate::control::{
-    ArmReport, Arms, BlockClass, BudgetPrice, BudgetRate, Choice, CodecBudget, LinkRate,
+    ArmReport, Arms, BlockClass, BudgetPrice, BudgetRate, Choice, CodecBudget, Fed, LinkRate,
     PeerBudget, PeerKnowledge, Prices, Reason, Sent, SentBlock, Shadowed, Situation, SocketSample,
     Texture, affordable_nanos,
 };
@@ -32,11 +32,11 @@ const MAX_ASKED: usize = 64;
 /// A block of so many bytes is copied behind its header: one slice in the write instead of two.
 const MAX_JOINED: usize = 2048;
 
-/// Bytes under way, unacknowledged, on a link of which nothing is known yet: what a TCP connection
-/// may send in its first flight, and no more plain bytes than a slow link takes in a second or two.
-const FIRST_FLIGHT: u64 = 32 << 10;
-/// Plain length of blocks meanwhile: several, so that the first acknowledgements show the rate.
-const FIRST_BLOCK: usize = 8 << 10;
+/// Plain bytes sent ahead of the first acknowledgements on a link of which nothing is known yet: what
+/// a slow link takes in a second or two, and a fast one waits for no longer than a round trip.
+const FIRST_FLIGHT: u64 = 16 << 10;
+/// Plain length of blocks meanwhile: several, so that the acknowledgements show the rate.
+const FIRST_BLOCK: usize = 4 << 10;
 /// The most that `run` counts to.
 const MOST_RUN: u32 = 64;
 
@@ -89,6 +89,15 @@ impl Path {
     fn peer_starved(&mut self, now: Time) -> bool {
         self.peer_saturated || self.peer_budget.is_exhausted(now)
     }
+}
+
+/// The block that is about to be built.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    plain_len: usize,
+    /// Plain bytes that will still wait behind it.
+    queued_behind: usize,
+    texture: Texture,
 }
 
 #[derive(Debug)]
@@ -211,7 +220,7 @@ impl Sender {
         };
         let mut block_len = self.block_len;
         if stream.policy.is_adaptive() && path.known.link.rate() == LinkRate::Unknown {
-            if self.inflight.wire_unacked(self.output.position()) >= FIRST_FLIGHT {
+            if self.inflight.plain_unacked() >= FIRST_FLIGHT {
                 // Acknowledgements may be held back, but not with the reply to a probe.
                 self.wants_probe = true;
                 return false;
@@ -219,10 +228,15 @@ impl Sender {
             block_len = block_len.min(FIRST_BLOCK);
         }
         let budget_left = !self.budget.available(now).is_zero();
-        let others = self.ready.len();
-        let texture = texture_of(stream);
-        let (choice, class) =
-            self.choose(now, stream, texture, path, others, block_len, budget_left);
+        let queued = stream.send.queued_bytes.saturating_mul(self.ready.len());
+        let wanted = Wanted {
+            plain_len: queued.min(block_len),
+            queued_behind: queued.saturating_sub(block_len),
+            texture: texture_of(stream),
+        };
+        let choice = self.choose(now, stream, wanted, path, budget_left);
+        let texture = wanted.texture;
+        let class = BlockClass::of(wanted.plain_len, texture);
         let number = choice.arm;
         let arm = self.arms.as_slice()[number];
         let buffer = self.output.buffer();
@@ -311,19 +325,15 @@ impl Sender {
         }
     }
 
-    /// The arm for a block that begins with messages of `stream`, and what class the block has.
+    /// The arm for a block that begins with messages of `stream`.
     fn choose(
         &mut self,
         now: Time,
         stream: &mut Stream,
-        texture: Texture,
+        wanted: Wanted,
         path: &mut Path,
-        ready: usize,
-        block_len: usize,
         budget_left: bool,
-    ) -> (Choice, BlockClass) {
-        let queued = stream.send.queued_bytes.saturating_mul(ready);
-        let plain_len = queued.min(block_len);
+    ) -> Choice {
         let peer_starved = path.peer_starved(now);
         path.known.link.set_distrust_falls(peer_starved);
         let adaptive = stream.policy.is_adaptive();
@@ -338,15 +348,15 @@ impl Sender {
         };
         let mut rng = core::mem::replace(&mut self.rng, Rng::with_seed(0));
         let situation = Situation {
-            plain_len,
-            texture,
-            queued_behind: queued - plain_len,
+            plain_len: wanted.plain_len,
+            texture: wanted.texture,
+            queued_behind: wanted.queued_behind,
             peer_starved,
             affordable_nanos: affordable,
             budget_left,
             ..self.situation(now, path)
         };
-        stream.latest_block = (plain_len, texture);
+        stream.latest_block = (wanted.plain_len, wanted.texture);
         let choice = stream.policy.choose(&situation, &mut rng);
         let mut planned = Vec::new();
         if let Some(allowance) = allowance {
@@ -362,7 +372,7 @@ impl Sender {
         self.trace.extend(decision);
         self.rng = rng;
         self.decided_at = now;
-        (choice, BlockClass::of(plain_len, texture))
+        choice
     }
 
     /// What any decision of this moment looks at; what it is about is left open.
@@ -672,9 +682,19 @@ impl Sender {
     ) {
         let wire_len = (self.output.position() - start) as usize;
         let was_blocked = core::mem::take(&mut path.was_blocked);
-        let link_idle = output_was_empty && path.unsent() == 0 && !was_blocked;
-        self.inflight
-            .on_block(wire_len, self.output.position(), link_idle);
+        let fed = if !output_was_empty || path.unsent() > 0 || was_blocked {
+            Fed::Backlogged
+        } else if self.run > 0 && arm != Arm::IDENTITY {
+            Fed::CodecBound
+        } else {
+            Fed::Overlapping
+        };
+        self.inflight.on_block(
+            wire_len,
+            self.builder.plain_len,
+            self.output.position(),
+            fed,
+        );
         let plain_len = self.builder.plain_len.max(1);
         for member in &self.builder.members {
             let Some(stream) = streams.find(member.stream) else {

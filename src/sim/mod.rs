@@ -18,7 +18,7 @@ pub use self::link::LinkConfig;
 use self::node::Node;
 use crate::control::CpuGuardConfigError;
 use crate::session::{
-    ConfigError, Event, Message, Role, SendError, Session, SessionConfig, StreamConfig,
+    ConfigError, Decision, Event, Message, Role, SendError, Session, SessionConfig, StreamConfig,
 };
 use crate::units::{CpuLoad, Time};
 use crate::wire::{RecordKind, StreamId};
@@ -134,6 +134,12 @@ impl World {
     /// A node's session, to be read.
     pub const fn session(&self, end: End) -> &Session {
         &self.nodes[end.index()].session
+    }
+
+    /// The latest decisions of a node, if its session keeps them
+    /// ([`SessionConfig::trace`]).
+    pub fn take_decisions(&mut self, end: End) -> std::collections::VecDeque<Decision> {
+        self.nodes[end.index()].session.take_decisions()
     }
 
     /// Opens a stream from `end`.

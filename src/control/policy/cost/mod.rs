@@ -17,7 +17,6 @@ pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use super::{Choice, Reason, Situation};
 use crate::codecs::{Arm, TypicalRow, typical};
-use crate::control::link::LinkRate;
 use crate::units::Time;
 
 /// Settings of the cost policy.
@@ -27,9 +26,6 @@ pub struct CostConfig {
     pub objective: Objective,
 }
 
-/// What the link is taken for before anything is known of it. Arbitrary: slow enough that cheap
-/// codecs pay, so that a slow link is not filled with plain bytes before it shows itself.
-const ASSUMED_NANOS_PER_BYTE: f64 = 8.0;
 /// How much cheaper an arm must be to be taken at once ..
 const CLEAR_GAIN: f64 = 0.15;
 /// .. or, added up over blocks, in shares of a block's cost: what staying may cost before a smaller gain is taken.
@@ -396,11 +392,7 @@ impl Cost {
 
 /// The state of the stages when the block comes.
 fn stages(situation: &Situation<'_>) -> Stages {
-    let link_nanos_per_byte = match situation.link.rate() {
-        LinkRate::Unknown => ASSUMED_NANOS_PER_BYTE,
-        LinkRate::AtLeast(rate) => (1e9 / rate.get()).min(ASSUMED_NANOS_PER_BYTE),
-        LinkRate::About(rate) => 1e9 / rate.get(),
-    };
+    let link_nanos_per_byte = 1e9 / situation.link.likely_rate();
     let behind = situation.queued_behind as f64 / situation.plain_len.max(1) as f64;
     Stages {
         link_nanos_per_byte,
@@ -419,5 +411,5 @@ pub(crate) fn affordable_nanos(
     rate: Option<crate::control::BudgetRate>,
 ) -> Option<f64> {
     let rate = rate?.as_nanos_per_sec() as f64 * 1e-9;
-    (rate < 1.0).then(|| available.as_nanos() as f64 + MAX_OVERDRAFT_NANOS * rate)
+    (rate < 1.0).then_some(available.as_nanos() as f64 + MAX_OVERDRAFT_NANOS * rate)
 }

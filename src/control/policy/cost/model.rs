@@ -208,23 +208,21 @@ impl ClassModel {
     }
 
     fn arm_mut(&mut self, arm: Arm, strength: f32, speed: Speed) -> &mut ArmModel {
-        let at = match self.arms.iter().position(|known| known.arm == arm) {
-            Some(at) => at,
-            None => {
-                self.arms.push(ArmModel {
-                    arm,
-                    strength,
-                    strengths: 0.0,
-                    encode: speed.encode,
-                    encodes: 0.0,
-                    decode: speed.decode,
-                    decodes: 0.0,
-                    measured_at: Time::ZERO,
-                    measured_block: 0,
-                });
-                self.arms.len() - 1
-            }
-        };
+        let known = self.arms.iter().position(|known| known.arm == arm);
+        let at = known.unwrap_or(self.arms.len());
+        if known.is_none() {
+            self.arms.push(ArmModel {
+                arm,
+                strength,
+                strengths: 0.0,
+                encode: speed.encode,
+                encodes: 0.0,
+                decode: speed.decode,
+                decodes: 0.0,
+                measured_at: Time::ZERO,
+                measured_block: 0,
+            });
+        }
         &mut self.arms[at]
     }
 
@@ -258,19 +256,17 @@ impl Model {
     }
 
     fn class_mut(&mut self, class: BlockClass) -> &mut ClassModel {
-        let at = match self.classes.iter().position(|known| known.class == class) {
-            Some(at) => at,
-            None => {
-                self.classes.push(ClassModel {
-                    class,
-                    level: 0.0,
-                    levels: 0.0,
-                    blocks: 0,
-                    arms: Vec::new(),
-                });
-                self.classes.len() - 1
-            }
-        };
+        let known = self.classes.iter().position(|known| known.class == class);
+        let at = known.unwrap_or(self.classes.len());
+        if known.is_none() {
+            self.classes.push(ClassModel {
+                class,
+                level: 0.0,
+                levels: 0.0,
+                blocks: 0,
+                arms: Vec::new(),
+            });
+        }
         &mut self.classes[at]
     }
 
