@@ -2,28 +2,8 @@
 
 use core::time::Duration;
 
-use crate::codecs::{Arm, CodecId, prior_decode_nanos, prior_encode_nanos};
 use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, Processors};
 use crate::units::{CpuLoad, Time, saturating_nanos};
-
-/// What codecs cost on an otherwise idle processor.
-#[derive(Clone, Copy, Debug)]
-pub struct CodecCosts {
-    /// Time to encode so many plain bytes, ns.
-    pub encode_nanos: fn(Arm, usize) -> u64,
-    /// Time to decode to so many plain bytes, ns.
-    pub decode_nanos: fn(CodecId, usize) -> u64,
-}
-
-impl Default for CodecCosts {
-    /// The table of measured costs that the crate carries.
-    fn default() -> Self {
-        Self {
-            encode_nanos: prior_encode_nanos,
-            decode_nanos: prior_decode_nanos,
-        }
-    }
-}
 
 /// A node's processors.
 #[derive(Clone, Debug)]
@@ -34,6 +14,10 @@ pub struct CpuConfig {
     pub background: f64,
     /// The guard that derives the codec budget from the load; `None` for no limit.
     pub guard: Option<CpuGuardConfig>,
+    /// Processor time from the arrival of bytes until the session sees them, for each time that the
+    /// node wakes for some. Other services stretch it as they do codec work, so that all a starved
+    /// node does is late, its answers too. Default none.
+    pub handling: Duration,
 }
 
 impl Default for CpuConfig {
@@ -43,18 +27,34 @@ impl Default for CpuConfig {
             processors: Processors::ONE,
             background: 0.0,
             guard: None,
+            handling: Duration::ZERO,
         }
     }
+}
+
+/// Kinds of work of a node that run beside each other; of one kind, one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Encode,
+    Decode,
+    /// Reading what has arrived.
+    Handling,
+    /// Encoding what was sent once more, to learn from it.
+    Shadow,
 }
 
 #[derive(Debug)]
 pub(super) struct Cpu {
     processors: f64,
     background: f64,
+    handling: Duration,
     guard: Option<CpuGuard>,
     period: Duration,
     period_began: Time,
+    /// When the work that was begun in each lane is done.
+    busy_until: [Time; 4],
     codec_nanos: f64,
+    /// Processor time of other services, and of handling.
     background_nanos: f64,
     background_since: Time,
     load: CpuLoad,
@@ -68,12 +68,14 @@ impl Cpu {
             .transpose()?;
         Ok(Self {
             processors: config.processors.get(),
-            background: config.background,
+            background: config.background.max(0.0),
+            handling: config.handling,
             period: guard
                 .as_ref()
                 .map_or(Duration::from_millis(100), CpuGuard::period),
             guard,
             period_began: Time::ZERO,
+            busy_until: [Time::ZERO; 4],
             codec_nanos: 0.0,
             background_nanos: 0.0,
             background_since: Time::ZERO,
@@ -96,7 +98,7 @@ impl Cpu {
 
     pub(super) fn set_background(&mut self, now: Time, busy: f64) {
         self.count_background(now);
-        self.background = busy;
+        self.background = busy.max(0.0);
     }
 
     fn count_background(&mut self, now: Time) {
@@ -105,15 +107,28 @@ impl Cpu {
         self.background_since = now;
     }
 
-    /// How long codec work of `cost` ns takes: longer where others want the processors too.
-    pub(super) fn elapsed(&self, cost: u64) -> Duration {
-        let wanted = self.background + 1.0;
-        let share = (self.processors / wanted).min(1.0);
-        Duration::from_nanos((cost as f64 / share) as u64)
+    /// Processor time to read what has arrived; zero where that is not modelled.
+    pub(super) const fn handling(&self) -> Duration {
+        self.handling
     }
 
-    pub(super) fn spend(&mut self, cost: u64) {
-        self.codec_nanos += cost as f64;
+    /// Begins work of `cost` ns once its lane is free: how long it takes, and when it is done. It is
+    /// stretched where it, the other lanes and other services want more processors than there are.
+    /// As things are when it begins: what comes later stretches only what begins later.
+    pub(super) fn begin(&mut self, now: Time, lane: Lane, cost: u64) -> (Duration, Time) {
+        let started = self.busy_until[lane as usize].max(now);
+        let others = self.busy_until.iter().enumerate();
+        let busy = others.filter(|(at, until)| *at != lane as usize && **until > started);
+        let wanted = self.background + 1.0 + busy.count() as f64;
+        let share = (self.processors / wanted).min(1.0);
+        let elapsed = Duration::from_nanos((cost as f64 / share) as u64);
+        let done = started + elapsed;
+        self.busy_until[lane as usize] = done;
+        match lane {
+            Lane::Encode | Lane::Decode | Lane::Shadow => self.codec_nanos += cost as f64,
+            Lane::Handling => self.background_nanos += cost as f64,
+        }
+        (elapsed, done)
     }
 
     /// Measures the load at the end of a period; whether one has ended.

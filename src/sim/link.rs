@@ -3,6 +3,8 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use bytes::{Bytes, BytesMut};
+
 use crate::units::{BytesPerSec, Time};
 
 /// A link in one direction.
@@ -35,9 +37,11 @@ const PIECE: usize = 1448;
 pub(super) struct Link {
     pub(super) config: LinkConfig,
     /// Taken from the sender, not yet on the link.
-    waiting: VecDeque<u8>,
-    /// On the link or arrived: when, and what.
-    flying: VecDeque<(Time, Vec<u8>)>,
+    waiting: VecDeque<Bytes>,
+    waiting_len: usize,
+    /// On the link or arrived: when, and what. What is here keeps its time whatever becomes of the
+    /// settings, and nothing overtakes.
+    flying: VecDeque<(Time, Bytes)>,
     /// When the piece on the link has left it.
     free_at: Option<Time>,
     pub(super) carried: u64,
@@ -48,6 +52,7 @@ impl Link {
         Self {
             config,
             waiting: VecDeque::new(),
+            waiting_len: 0,
             flying: VecDeque::new(),
             free_at: None,
             carried: 0,
@@ -56,11 +61,12 @@ impl Link {
 
     /// Bytes that the sender may write now.
     pub(super) fn room(&self) -> usize {
-        self.config.buffer.saturating_sub(self.waiting.len())
+        self.config.buffer.saturating_sub(self.waiting_len)
     }
 
-    pub(super) fn write(&mut self, now: Time, bytes: &[u8]) {
-        self.waiting.extend(bytes);
+    pub(super) fn write(&mut self, now: Time, bytes: Bytes) {
+        self.waiting_len += bytes.len();
+        self.waiting.push_back(bytes);
         self.advance(now);
     }
 
@@ -71,29 +77,42 @@ impl Link {
                 return;
             }
             let started = self.free_at.unwrap_or(now);
-            if self.waiting.is_empty() {
+            if self.waiting_len == 0 {
                 self.free_at = None;
                 return;
             }
-            let piece: Vec<u8> = self
-                .waiting
-                .drain(..self.waiting.len().min(PIECE))
-                .collect();
+            let len = self.waiting_len.min(PIECE);
             let nanos = self
                 .config
                 .rate
-                .map_or(0.0, |rate| rate.nanos_for(piece.len() as f64));
+                .map_or(0.0, |rate| rate.nanos_for(len as f64));
             let left = started + Duration::from_nanos(nanos as u64);
-            self.carried += piece.len() as u64;
-            self.flying.push_back((left + self.config.delay, piece));
+            self.carried += len as u64;
+            self.send(len, left + self.config.delay);
             self.free_at = Some(left);
+        }
+    }
+
+    /// Moves the first `len` bytes that wait onto the link.
+    fn send(&mut self, mut len: usize, arrival: Time) {
+        self.waiting_len -= len;
+        while len > 0 {
+            let Some(front) = self.waiting.front_mut() else {
+                return;
+            };
+            let part = front.split_to(len.min(front.len()));
+            if front.is_empty() {
+                self.waiting.pop_front();
+            }
+            len -= part.len();
+            self.flying.push_back((arrival, part));
         }
     }
 
     /// When something happens next: a piece arrives, or the link becomes free for what waits.
     pub(super) fn next_event(&self) -> Option<Time> {
         let arrival = self.flying.front().map(|(at, _)| *at);
-        let free = if self.waiting.is_empty() {
+        let free = if self.waiting_len == 0 {
             None
         } else {
             self.free_at
@@ -102,11 +121,48 @@ impl Link {
     }
 
     /// Takes what has arrived.
-    pub(super) fn receive(&mut self, now: Time, into: &mut impl Extend<u8>) {
+    pub(super) fn receive(&mut self, now: Time, into: &mut BytesMut) {
         while self.flying.front().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, piece)) = self.flying.pop_front() {
-                into.extend(piece);
+                into.extend_from_slice(&piece);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn what_is_on_the_wire_keeps_its_time_and_the_rest_takes_the_new_rate() {
+        let config = |bytes_per_sec, delay| LinkConfig {
+            rate: BytesPerSec::new(bytes_per_sec),
+            delay: Duration::from_millis(delay),
+            ..LinkConfig::default()
+        };
+        // A piece takes 10 ms at first, then 1 ms.
+        let mut link = Link::new(config(144_800.0, 20));
+        link.write(Time::ZERO, vec![0; 3 * PIECE].into());
+        assert_eq!(link.room(), (16 << 10) - 2 * PIECE);
+        link.config = config(1_448_000.0, 0);
+        let mut arrivals = Vec::new();
+        let mut arrived = BytesMut::new();
+        while let Some(now) = link.next_event() {
+            link.advance(now);
+            link.receive(now, &mut arrived);
+            if arrived.len() > arrivals.len() * PIECE {
+                arrivals.extend(vec![now; arrived.len() / PIECE - arrivals.len()]);
+            }
+        }
+        // The first left after 10 ms and flew for 20; the others wait behind it, in order.
+        assert_eq!(arrivals, [millis(30); 3]);
+        assert_eq!(link.carried, 3 * PIECE as u64);
+        link.write(millis(40), vec![0; 2 * PIECE].into());
+        assert_eq!(link.next_event(), Some(millis(41)));
     }
 }

@@ -1,8 +1,9 @@
 //! Two sessions, the link between them and their processors in virtual time.
 //!
-//! Real codecs make the sizes; their times come from a table (or any function), stretched by what
-//! else runs on the processors. Same configuration, same results, on any machine.
+//! Real codecs make the sizes; their times come from a table (or a measurement, or any function),
+//! stretched by what else runs on the processors. Same configuration, same results, on any machine.
 
+mod costs;
 mod cpu;
 mod link;
 mod node;
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-pub use self::cpu::{CodecCosts, CpuConfig};
+pub use self::costs::CodecCosts;
+pub use self::cpu::CpuConfig;
 use self::link::Link;
 pub use self::link::LinkConfig;
 use self::node::Node;
@@ -116,7 +118,7 @@ impl World {
         Ok(Self {
             now: Time::ZERO,
             nodes: [
-                Node::new(Role::Connector, a, costs)?,
+                Node::new(Role::Connector, a, costs.clone())?,
                 Node::new(Role::Acceptor, b, costs)?,
             ],
             links: [Link::new(link), Link::new(link)],
@@ -241,7 +243,7 @@ impl World {
         for end in [End::A, End::B] {
             let (out, back) = (end.index(), end.other().index());
             self.links[out].advance(self.now);
-            self.links[back].receive(self.now, &mut self.nodes[out].input);
+            self.links[back].receive(self.now, &mut self.nodes[out].arrived);
             self.nodes[out].run(self.now, end, &mut self.links[out], &mut self.happenings);
         }
     }

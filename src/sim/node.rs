@@ -6,13 +6,13 @@ use std::io::IoSlice;
 
 use bytes::BytesMut;
 
-use super::cpu::{CodecCosts, Cpu};
+use super::cpu::{Cpu, Lane};
 use super::link::Link;
-use super::{End, Happening, NodeConfig, SimError};
+use super::{CodecCosts, End, Happening, NodeConfig, SimError};
 use crate::session::{
     CodecWorker, DecodedBlock, EncodedBlock, Event, Role, Session, ShadowedBlock,
 };
-use crate::units::Time;
+use crate::units::{Time, saturating_nanos};
 
 /// Codec work that is done at a certain time.
 #[derive(Debug)]
@@ -26,7 +26,11 @@ struct Work<T> {
 pub(super) struct Node {
     pub(super) session: Session,
     pub(super) cpu: Cpu,
-    pub(super) input: BytesMut,
+    /// What the link has brought and the node has not read yet.
+    pub(super) arrived: BytesMut,
+    /// When it will have.
+    handled: Option<Time>,
+    input: BytesMut,
     worker: CodecWorker,
     costs: CodecCosts,
     encoding: Option<Work<EncodedBlock>>,
@@ -42,6 +46,8 @@ impl Node {
         Ok(Self {
             session,
             cpu,
+            arrived: BytesMut::new(),
+            handled: None,
             input: BytesMut::new(),
             worker: CodecWorker::default(),
             costs,
@@ -63,7 +69,7 @@ impl Node {
             .is_none()
             .then(|| self.cpu.next_period())
             .flatten();
-        [encoded, shadowed, decoded, timeout, guard]
+        [encoded, shadowed, decoded, self.handled, timeout, guard]
             .into_iter()
             .flatten()
             .min()
@@ -82,6 +88,7 @@ impl Node {
             self.session.set_load(self.cpu.load());
         }
         self.finish_work(now);
+        self.read(now);
         // An error shows as the event of a closed session.
         let _ = self.session.handle_timeout(now);
         let _ = self.session.handle_input(now, &mut self.input);
@@ -126,31 +133,47 @@ impl Node {
         };
         let plain_len = job.plain_len();
         let mut block = self.worker.shadow(job, || Time::ZERO);
+        let mut done = now;
         for result in &mut block.results {
-            let encode = (self.costs.encode_nanos)(result.arm, plain_len);
-            let decode = (self.costs.decode_nanos)(result.arm.codec, plain_len);
-            self.cpu.spend(encode + decode);
-            result.encode = self.cpu.elapsed(encode);
-            result.decode = result.decode.map(|_| self.cpu.elapsed(decode));
+            let encode = self.costs.encode_nanos(result.arm, plain_len);
+            (result.encode, done) = self.cpu.begin(now, Lane::Shadow, encode);
+            if let Some(decode) = &mut result.decode {
+                let cost = self.costs.decode_nanos(result.arm.codec, plain_len);
+                (*decode, done) = self.cpu.begin(now, Lane::Shadow, cost);
+            }
         }
-        let elapsed = block.taken();
         self.shadowing = Some(Work {
-            done: now + elapsed,
-            elapsed,
+            done,
+            elapsed: block.taken(),
             block,
         });
+    }
+
+    /// Takes what has arrived, once the processors have come to it.
+    fn read(&mut self, now: Time) {
+        if self.handled.is_none() && !self.arrived.is_empty() {
+            let cost = saturating_nanos(self.cpu.handling());
+            let done = match cost {
+                0 => now,
+                cost => self.cpu.begin(now, Lane::Handling, cost).1,
+            };
+            self.handled = Some(done);
+        }
+        if self.handled.take_if(|done| *done <= now).is_some() {
+            self.input.unsplit(self.arrived.split());
+        }
     }
 
     fn begin_decoding(&mut self, now: Time) {
         while let Some(job) = self.session.poll_decode() {
             let codec = job.codec();
             let block = self.worker.decode(job);
-            let cost = (self.costs.decode_nanos)(codec, block.plain_len().unwrap_or(0));
-            let elapsed = self.cpu.elapsed(cost);
-            self.cpu.spend(cost);
-            let started = self.decoding.back().map_or(now, |work| work.done);
+            let cost = self
+                .costs
+                .decode_nanos(codec, block.plain_len().unwrap_or(0));
+            let (elapsed, done) = self.cpu.begin(now, Lane::Decode, cost);
             self.decoding.push_back(Work {
-                done: started + elapsed,
+                done,
                 elapsed,
                 block,
             });
@@ -162,12 +185,11 @@ impl Node {
             let Some(job) = self.session.poll_encode(now) else {
                 return;
             };
-            let cost = (self.costs.encode_nanos)(job.arm(), job.plain_len());
-            let elapsed = self.cpu.elapsed(cost);
-            self.cpu.spend(cost);
+            let cost = self.costs.encode_nanos(job.arm(), job.plain_len());
+            let (elapsed, done) = self.cpu.begin(now, Lane::Encode, cost);
             let block = self.worker.encode(job);
             self.encoding = Some(Work {
-                done: now + elapsed,
+                done,
                 elapsed,
                 block,
             });
@@ -192,7 +214,7 @@ impl Node {
                 bytes.extend_from_slice(&slice[..take]);
             }
             self.session.handle_written(now, bytes.len());
-            link.write(now, &bytes);
+            link.write(now, bytes.into());
             self.begin_encoding(now);
         }
     }

@@ -80,6 +80,7 @@ impl Run {
             processors: Processors::new(echo.processors).expect("above zero"),
             background: 0.0,
             guard: echo.guard.clone(),
+            ..CpuConfig::default()
         };
         let node = NodeConfig { session, cpu };
         let mut world = World::new(node.clone(), node, echo.link, CodecCosts::default())
