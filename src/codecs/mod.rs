@@ -24,6 +24,8 @@ mod identity;
 mod info;
 #[cfg(feature = "lz4")]
 mod lz4;
+#[cfg(feature = "sim")]
+pub(crate) mod memo;
 mod prior;
 #[cfg(feature = "snappy")]
 mod snappy;
@@ -287,6 +289,26 @@ impl Codecs {
         if plain.len() < 2 || wire.is_empty() {
             return Ok(Encoded::NotSmaller);
         }
+        #[cfg(feature = "sim")]
+        if let Some(memo) = memo::Memo::in_force() {
+            let limits = self.limits;
+            return memo.encode(arm, limits, plain, wire, |wire| self.run(arm, plain, wire));
+        }
+        self.run(arm, plain, wire)
+    }
+
+    #[cfg_attr(
+        not(any(
+            feature = "lz4",
+            feature = "snappy",
+            feature = "zstd",
+            feature = "deflate",
+            feature = "bzip2",
+            feature = "xz"
+        )),
+        expect(clippy::unused_self, reason = "identity keeps nothing between calls")
+    )]
+    fn run(&mut self, arm: Arm, plain: &[u8], wire: &mut [u8]) -> Result<Encoded, EncodeError> {
         match arm.codec {
             CodecId::IDENTITY => Ok(identity::encode(plain, wire)),
             #[cfg(feature = "lz4")]

@@ -2,9 +2,13 @@
 //!
 //! Real codecs make the sizes; their times come from a table (or a measurement, or any function),
 //! stretched by what else runs on the processors. Same configuration, same results, on any machine.
+//!
+//! An [`Experiment`] sends given messages under a policy, and finds the arm that would have been best.
+//! A [`World`] is for everything else: who sends what when is then yours.
 
 mod costs;
 mod cpu;
+mod experiment;
 mod link;
 mod node;
 
@@ -15,9 +19,13 @@ use bytes::Bytes;
 
 pub use self::costs::CodecCosts;
 pub use self::cpu::CpuConfig;
+pub use self::experiment::{
+    At, Change, Experiment, ExperimentError, Oracle, Outcome, Pace, Traffic, Window,
+};
 use self::link::Link;
 pub use self::link::LinkConfig;
 use self::node::Node;
+pub use crate::codecs::memo::Memo;
 use crate::control::CpuGuardConfigError;
 use crate::session::{
     ConfigError, Decision, Event, Message, Role, SendError, Session, SessionConfig, StreamConfig,
@@ -126,6 +134,13 @@ impl World {
             timers_set: 0,
             happenings: std::collections::VecDeque::new(),
         })
+    }
+
+    /// Lets the nodes remember what blocks became, and recall it.
+    fn remember(&mut self, memo: &Memo) {
+        for node in &mut self.nodes {
+            node.memo = Some(memo.clone());
+        }
     }
 
     /// The time.

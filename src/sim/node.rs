@@ -8,7 +8,7 @@ use bytes::BytesMut;
 
 use super::cpu::{Cpu, Lane};
 use super::link::Link;
-use super::{CodecCosts, End, Happening, NodeConfig, SimError};
+use super::{CodecCosts, End, Happening, Memo, NodeConfig, SimError};
 use crate::session::{
     CodecWorker, DecodedBlock, EncodedBlock, Event, Role, Session, ShadowedBlock,
 };
@@ -32,6 +32,8 @@ pub(super) struct Node {
     handled: Option<Time>,
     input: BytesMut,
     worker: CodecWorker,
+    /// What blocks became in earlier runs.
+    pub(super) memo: Option<Memo>,
     costs: CodecCosts,
     encoding: Option<Work<EncodedBlock>>,
     shadowing: Option<Work<ShadowedBlock>>,
@@ -50,6 +52,7 @@ impl Node {
             handled: None,
             input: BytesMut::new(),
             worker: CodecWorker::default(),
+            memo: None,
             costs,
             encoding: None,
             shadowing: None,
@@ -187,7 +190,10 @@ impl Node {
             };
             let cost = self.costs.encode_nanos(job.arm(), job.plain_len());
             let (elapsed, done) = self.cpu.begin(now, Lane::Encode, cost);
-            let block = self.worker.encode(job);
+            let block = match &self.memo {
+                Some(memo) => memo.during(|| self.worker.encode(job)),
+                None => self.worker.encode(job),
+            };
             self.encoding = Some(Work {
                 done,
                 elapsed,
