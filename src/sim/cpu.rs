@@ -150,3 +150,27 @@ impl Cpu {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_share_what_processors_there_are() {
+        let run = |processors| {
+            let mut cpu = Cpu::new(CpuConfig {
+                processors: Processors::new(processors).expect("above zero"),
+                ..CpuConfig::default()
+            })
+            .expect("valid settings");
+            let mut begin = |lane| {
+                let (elapsed, done) = cpu.begin(Time::ZERO, lane, 1000);
+                (elapsed.as_nanos(), done.as_nanos())
+            };
+            [Lane::Encode, Lane::Decode, Lane::Decode].map(&mut begin)
+        };
+        // The second decode waits for the first, and then has the processor to itself.
+        assert_eq!(run(1.0), [(1000, 1000), (2000, 2000), (1000, 3000)]);
+        assert_eq!(run(2.0), [(1000, 1000), (1000, 1000), (1000, 2000)]);
+    }
+}

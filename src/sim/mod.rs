@@ -136,8 +136,9 @@ impl World {
         })
     }
 
-    /// Lets the nodes remember what blocks became, and recall it.
-    fn remember(&mut self, memo: &Memo) {
+    /// Lets the nodes remember what blocks became, and recall it: nothing but the real time that
+    /// encoding takes changes.
+    pub fn remember(&mut self, memo: &Memo) {
         for node in &mut self.nodes {
             node.memo = Some(memo.clone());
         }
