@@ -1,9 +1,8 @@
 //! What blocks became, remembered over the simulator's repeated runs: the strongest levels take
 //! tens of milliseconds a block, and the same blocks come again on every link.
 //!
-//! It is in force for one call on one thread ([`Memo::during`]); nobody else's encodings are kept.
+//! A shelf of codecs that was given one ([`Codecs::remember_in`](super::Codecs::remember_in)) asks it first.
 
-use core::cell::RefCell;
 use core::hash::Hasher as _;
 use std::collections::HashMap;
 use std::hash::DefaultHasher;
@@ -40,31 +39,7 @@ struct Key {
     hash: u64,
 }
 
-thread_local! {
-    static IN_FORCE: RefCell<Option<Memo>> = const { RefCell::new(None) };
-}
-
-/// Ends what [`Memo::during`] began, whatever happens in between.
-struct Reset(Option<Memo>);
-
-impl Drop for Reset {
-    fn drop(&mut self) {
-        IN_FORCE.set(self.0.take());
-    }
-}
-
 impl Memo {
-    /// Does `work`; what it encodes on this thread is remembered and recalled.
-    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _reset = Reset(IN_FORCE.replace(Some(self.clone())));
-        work()
-    }
-
-    /// The one in force on this thread.
-    pub(super) fn in_force() -> Option<Self> {
-        IN_FORCE.with_borrow(Clone::clone)
-    }
-
     /// How many blocks were not encoded again.
     #[cfg(test)]
     pub(crate) fn recalled(&self) -> u64 {
@@ -149,7 +124,9 @@ mod tests {
         let plain = b"so long and so long and so long and so long".repeat(20);
         let mut wire = vec![0; plain.len()];
         let encode = |level, wire: &mut [u8]| {
-            memo.during(|| Codecs::new().encode(Arm::new(CodecId::ZSTD, level), &plain, wire))
+            let mut codecs = Codecs::new();
+            codecs.remember_in(memo.clone());
+            codecs.encode(Arm::new(CodecId::ZSTD, level), &plain, wire)
         };
         let first = encode(9, &mut wire).expect("encodes");
         let mut again = vec![0; plain.len()];

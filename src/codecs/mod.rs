@@ -192,6 +192,8 @@ impl Default for DecodeLimits {
 pub struct Codecs {
     limits: DecodeLimits,
     scratch: Scratch,
+    #[cfg(feature = "sim")]
+    memo: Option<memo::Memo>,
 }
 
 /// What the families keep between calls; those without anything to keep are not here.
@@ -251,7 +253,15 @@ impl Codecs {
         Self {
             limits,
             scratch: Scratch::default(),
+            #[cfg(feature = "sim")]
+            memo: None,
         }
+    }
+
+    /// Asks `memo` before it encodes, and tells it what it has encoded.
+    #[cfg(feature = "sim")]
+    pub(crate) fn remember_in(&mut self, memo: memo::Memo) {
+        self.memo = Some(memo);
     }
 
     /// The limits given, or the default ones.
@@ -290,7 +300,7 @@ impl Codecs {
             return Ok(Encoded::NotSmaller);
         }
         #[cfg(feature = "sim")]
-        if let Some(memo) = memo::Memo::in_force() {
+        if let Some(memo) = self.memo.clone() {
             let limits = self.limits;
             return memo.encode(arm, limits, plain, wire, |wire| self.run(arm, plain, wire));
         }

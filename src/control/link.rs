@@ -115,8 +115,8 @@ impl Default for LinkEstimator {
 /// slow enough that cheap codecs pay, so that a slow link is not filled with plain bytes before it
 /// shows itself.
 const ASSUMED: f64 = 125e6;
-/// Growth of the rate with each acknowledgement that finds the codec to be the bottleneck.
-const GROWTH: f64 = 1.5;
+/// Growth of the assumed rate with each round trip that finds the codec to be the bottleneck.
+const GROWTH: f64 = 2.0;
 /// Faster than any link; memory to memory.
 const MOST_ASSUMED: f64 = 100e9;
 /// What a lower bound loses with each sample below it, so that it does not outlive its link.
@@ -125,6 +125,9 @@ const BOUND_DECAY: f64 = 0.98;
 const MIN_LONE: f64 = 6.0;
 /// Share of their variation that it must explain, so that queueing is not taken for a rate. Arbitrary.
 const MIN_EXPLAINED: f64 = 0.5;
+/// Time on the link from which on a lone flight shows the rate by itself. Arbitrary: above what
+/// timers and schedulers add.
+const CLEAR_SERIALISATION: Duration = Duration::from_millis(3);
 /// A rate under backlog that is off by this factor is a changed link, and counts for more.
 const CHANGE: f64 = 1.7;
 /// Weight of such a sample.
@@ -156,23 +159,24 @@ impl LinkEstimator {
                 if fed == Fed::CodecBound {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
                     // would never show its rate: assume more until it does.
-                    let known = self.busy_rate.as_mut().unwrap_or(&mut self.assumed);
-                    *known = (*known * GROWTH).min(MOST_ASSUMED);
+                    self.assumed = (self.assumed * GROWTH).min(MOST_ASSUMED);
                 }
             }
-            Fed::Backlogged => {
-                if self.distrust_falls && self.busy_rate.is_some_and(|known| rate < known) {
-                    return;
-                }
-                let known = self.busy_rate.unwrap_or(rate);
-                let changed = rate > known * CHANGE || rate < known / CHANGE;
-                let gain = if changed { CHANGE_GAIN } else { RATE_GAIN };
-                self.busy_rate = Some(known + gain * (rate - known));
-                if changed {
-                    self.lower_bound = None;
-                    self.lone = CostEstimator::default();
-                }
-            }
+            Fed::Backlogged => self.record_busy(rate),
+        }
+    }
+
+    fn record_busy(&mut self, rate: f64) {
+        if self.distrust_falls && self.busy_rate.is_some_and(|known| rate < known) {
+            return;
+        }
+        let known = self.busy_rate.unwrap_or(rate);
+        let changed = rate > known * CHANGE || rate < known / CHANGE;
+        let gain = if changed { CHANGE_GAIN } else { RATE_GAIN };
+        self.busy_rate = Some(known + gain * (rate - known));
+        if changed {
+            self.lower_bound = None;
+            self.lone = CostEstimator::default();
         }
     }
 
@@ -182,10 +186,24 @@ impl LinkEstimator {
         self.distrust_falls = distrust;
     }
 
-    /// Takes in the round trip of a block of `bytes` that had the link to itself: its time grows
-    /// with its bytes by the link's rate.
-    pub fn record_lone(&mut self, bytes: usize, rtt: Duration) {
+    /// Takes in the round trip of one or more blocks, `bytes` in all, that had the link to themselves
+    /// from the first write to the last arrival: it grows with the bytes by the link's rate.
+    /// `rtt_min` is that of a few bytes.
+    pub fn record_flight(&mut self, bytes: usize, rtt: Duration, rtt_min: Option<Duration>) {
         self.lone.record(bytes, rtt);
+        let Some(on_link) = rtt_min.map(|least| rtt.saturating_sub(least)) else {
+            return;
+        };
+        if let Some(rate) = BytesPerSec::from_transfer(bytes as u64, rtt) {
+            let bound = self.lower_bound.unwrap_or(0.0) * BOUND_DECAY;
+            self.lower_bound = Some(bound.max(rate.get()));
+        }
+        // So long that no scheduler or timer explains it.
+        if on_link > CLEAR_SERIALISATION + rtt_min.unwrap_or_default() / 2 {
+            if let Some(rate) = BytesPerSec::from_transfer(bytes as u64, on_link) {
+                self.record_busy(rate.get());
+            }
+        }
     }
 
     /// The rate to reckon with: measured, or assumed.
@@ -258,7 +276,8 @@ mod tests {
     fn lone_blocks_of_different_lengths_show_the_rate() {
         let mut link = LinkEstimator::default();
         for bytes in [200_usize, 1400, 90, 700, 300, 500, 100] {
-            link.record_lone(bytes, Duration::from_nanos(200_000 + 80 * bytes as u64));
+            let rtt = Duration::from_nanos(200_000 + 80 * bytes as u64);
+            link.record_flight(bytes, rtt, None);
         }
         assert!((link.link_rate().expect("measured").get() - 12.5e6).abs() < 1e3);
     }

@@ -56,6 +56,8 @@ pub(super) struct Inflight {
     acked_written: Option<Time>,
     queue: LinkQueue,
     plain_unacked: u64,
+    /// Frames that were sent when the link was last found to be faster than the codec.
+    codec_bound_until: u64,
     absurd: u64,
 }
 
@@ -103,6 +105,11 @@ impl Inflight {
         self.absurd
     }
 
+    /// Whether the peer has acknowledged any block.
+    pub(super) const fn has_block_acked(&self) -> bool {
+        self.acked_written.is_some()
+    }
+
     /// Plain bytes of the blocks that are not acknowledged.
     pub(super) const fn plain_unacked(&self) -> u64 {
         self.plain_unacked
@@ -129,7 +136,7 @@ impl Inflight {
 
     /// A block was queued; `wire_end` is the output's position after it.
     pub(super) fn on_block(&mut self, wire_len: usize, plain_len: usize, wire_end: u64, fed: Fed) {
-        let alone = self.acked == self.sent;
+        let alone = self.blocks.is_empty();
         self.sent += 1;
         self.blocks_sent += 1;
         self.plain_unacked += plain_len as u64;
@@ -182,7 +189,8 @@ impl Inflight {
         {
             block.written = Some(now);
             let pause = self.last_written.map(|last| now.saturating_since(last));
-            block.alone |= pause.zip(rtt).is_some_and(|(pause, rtt)| pause >= rtt);
+            block.alone |= block.fed != Fed::Backlogged
+                && pause.zip(rtt).is_some_and(|(pause, rtt)| pause >= rtt);
             self.last_written = Some(now);
             self.written += 1;
         }
@@ -222,6 +230,7 @@ impl Inflight {
         &mut self,
         now: Time,
         ack: &Ack,
+        rtt_min: Option<Duration>,
         link: &mut LinkEstimator,
     ) -> Result<(), WireError> {
         if ack.frames > self.sent {
@@ -240,23 +249,28 @@ impl Inflight {
         }
         self.acked = ack.frames;
         let mut fed = Fed::Backlogged;
-        let mut last = None;
+        let (mut first, mut last) = (None, None);
+        let mut flight = 0;
         while let Some(block) = self
             .blocks
             .front()
             .filter(|block| block.number <= ack.frames)
         {
             fed = fed.and(if block.alone { Fed::Idle } else { block.fed });
+            first = first.or(Some(*block));
             last = Some(*block);
+            flight += block.wire_len;
             self.plain_unacked -= block.plain_len as u64;
             self.blocks.pop_front();
             self.written = self.written.saturating_sub(1);
         }
-        let Some(last) = last else { return Ok(()) };
+        let (Some(first), Some(last)) = (first, last) else {
+            return Ok(());
+        };
         let held = Duration::from_nanos(ack.held_nanos);
-        if let (true, Some(written)) = (last.alone, last.written) {
+        if let (true, Some(written)) = (first.alone, first.written) {
             if let Some(rtt) = self.round_trip(now, written, held) {
-                link.record_lone(last.wire_len, rtt);
+                link.record_flight(flight, rtt, rtt_min);
             }
         }
         let written_within = last
@@ -274,11 +288,16 @@ impl Inflight {
                 let stretched = written_within.is_some_and(|written| {
                     arrived_within > written.mul_f64(STRETCH) + LEAST_STRETCH
                 });
-                let fed = if stretched && fed > Fed::Idle {
-                    Fed::Backlogged
-                } else {
-                    fed
+                let fed = match fed {
+                    Fed::Idle => Fed::Idle,
+                    _ if stretched => Fed::Backlogged,
+                    // Blocks that left before the last such news was acted on are no news.
+                    Fed::CodecBound if last.number <= self.codec_bound_until => Fed::Overlapping,
+                    fed => fed,
                 };
+                if fed == Fed::CodecBound {
+                    self.codec_bound_until = self.sent;
+                }
                 link.record_delivery(bytes, arrived_within, fed);
             } else {
                 self.absurd += 1;

@@ -167,6 +167,12 @@ impl CodecWorker {
         }
     }
 
+    /// Asks `memo` before it encodes.
+    #[cfg(feature = "sim")]
+    pub(crate) fn remember_in(&mut self, memo: crate::codecs::memo::Memo) {
+        self.codecs.remember_in(memo);
+    }
+
     /// Encodes a block.
     pub fn encode(&mut self, job: EncodeJob) -> EncodedBlock {
         let EncodeJob {

@@ -18,6 +18,8 @@ use crate::wire::{
 
 /// Frames after which an acknowledgement does not wait any longer.
 const ACK_FRAMES: u64 = 32;
+/// Frames at the beginning that are acknowledged at once: the peer knows nothing of the link yet.
+const QUICK_FRAMES: u64 = 16;
 /// Bytes after which it does not either.
 const ACK_BYTES: u64 = 128 << 10;
 /// Blocks waiting to be decoded from which on no more input is wanted.
@@ -396,7 +398,8 @@ impl Receiver {
     /// When the acknowledgement of what was received must leave at the latest.
     pub(super) fn ack_due(&self, delay: Duration) -> Option<Time> {
         let first = self.first_unacked_at?;
-        let full = self.frames - self.acked_frames >= ACK_FRAMES
+        let full = self.frames <= QUICK_FRAMES
+            || self.frames - self.acked_frames >= ACK_FRAMES
             || self.wire_bytes - self.acked_bytes >= ACK_BYTES;
         Some(if full { first } else { first + delay })
     }

@@ -70,10 +70,8 @@ impl Path {
     }
 
     /// Bytes that the system holds back from the link.
-    fn unsent(&self) -> u64 {
-        self.socket
-            .and_then(|(_, sample)| sample.unsent)
-            .unwrap_or(0)
+    fn unsent(&self) -> Option<u64> {
+        self.socket.and_then(|(_, sample)| sample.unsent)
     }
 
     /// What a block costs the peer, as far as known, ns.
@@ -219,7 +217,9 @@ impl Sender {
             return false;
         };
         let mut block_len = self.block_len;
-        if stream.policy.is_adaptive() && path.known.link.rate() == LinkRate::Unknown {
+        let unknown =
+            path.known.link.rate() == LinkRate::Unknown && !self.inflight.has_block_acked();
+        if unknown && stream.policy.is_adaptive() {
             if self.inflight.plain_unacked() >= FIRST_FLIGHT {
                 // Acknowledgements may be held back, but not with the reply to a probe.
                 self.wants_probe = true;
@@ -388,7 +388,7 @@ impl Sender {
             texture: Texture::default(),
             queued_behind: 0,
             run: self.run,
-            link_backlog: self.output.len() as u64 + path.unsent().max(backlog),
+            link_backlog: self.output.len() as u64 + path.unsent().unwrap_or(0).max(backlog),
             shared: &path.known.codecs,
             prices: Prices {
                 encode: self.price.get(),
@@ -682,7 +682,9 @@ impl Sender {
     ) {
         let wire_len = (self.output.position() - start) as usize;
         let was_blocked = core::mem::take(&mut path.was_blocked);
-        let fed = if !output_was_empty || path.unsent() > 0 || was_blocked {
+        // Where the system does not say what it holds, a socket that was full has at least drained since.
+        let held = path.unsent().map_or(was_blocked, |unsent| unsent > 0);
+        let fed = if !output_was_empty || held {
             Fed::Backlogged
         } else if self.run > 0 && arm != Arm::IDENTITY {
             Fed::CodecBound

@@ -59,6 +59,11 @@ impl Link {
         }
     }
 
+    /// Bytes taken from the sender that are not on the link yet.
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting_len
+    }
+
     /// Bytes that the sender may write now.
     pub(super) fn room(&self) -> usize {
         self.config.buffer.saturating_sub(self.waiting_len)

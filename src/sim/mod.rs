@@ -140,7 +140,7 @@ impl World {
     /// encoding takes changes.
     pub fn remember(&mut self, memo: &Memo) {
         for node in &mut self.nodes {
-            node.memo = Some(memo.clone());
+            node.remember_in(memo.clone());
         }
     }
 

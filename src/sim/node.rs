@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use super::cpu::{Cpu, Lane};
 use super::link::Link;
 use super::{CodecCosts, End, Happening, Memo, NodeConfig, SimError};
+use crate::control::SocketSample;
 use crate::session::{
     CodecWorker, DecodedBlock, EncodedBlock, Event, Role, Session, ShadowedBlock,
 };
@@ -32,8 +33,6 @@ pub(super) struct Node {
     handled: Option<Time>,
     input: BytesMut,
     worker: CodecWorker,
-    /// What blocks became in earlier runs.
-    pub(super) memo: Option<Memo>,
     costs: CodecCosts,
     encoding: Option<Work<EncodedBlock>>,
     shadowing: Option<Work<ShadowedBlock>>,
@@ -52,12 +51,15 @@ impl Node {
             handled: None,
             input: BytesMut::new(),
             worker: CodecWorker::default(),
-            memo: None,
             costs,
             encoding: None,
             shadowing: None,
             decoding: VecDeque::new(),
         })
+    }
+
+    pub(super) fn remember_in(&mut self, memo: Memo) {
+        self.worker.remember_in(memo);
     }
 
     pub(super) fn next_event(&self, now: Time) -> Option<Time> {
@@ -90,6 +92,11 @@ impl Node {
             self.session.set_budget(now, self.cpu.budget());
             self.session.set_load(self.cpu.load());
         }
+        let sample = SocketSample {
+            unsent: Some(link.waiting() as u64),
+            ..SocketSample::default()
+        };
+        self.session.handle_socket_sample(now, sample);
         self.finish_work(now);
         self.read(now);
         // An error shows as the event of a closed session.
@@ -190,10 +197,7 @@ impl Node {
             };
             let cost = self.costs.encode_nanos(job.arm(), job.plain_len());
             let (elapsed, done) = self.cpu.begin(now, Lane::Encode, cost);
-            let block = match &self.memo {
-                Some(memo) => memo.during(|| self.worker.encode(job)),
-                None => self.worker.encode(job),
-            };
+            let block = self.worker.encode(job);
             self.encoding = Some(Work {
                 done,
                 elapsed,
