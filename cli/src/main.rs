@@ -1,9 +1,13 @@
-//! The `tautline` program: a demonstration, an echo, a sender, and message containers.
+//! The `tautline` program: a demonstration, an echo, a sender, a bench, and message containers.
 
+#[cfg(unix)]
+mod bench;
+mod busy;
 mod corpus;
 mod demo;
 mod echo;
 mod failure;
+mod rate;
 mod send;
 mod text;
 
@@ -29,6 +33,13 @@ enum Command {
     Echo(echo::EchoArguments),
     /// Sends the messages of files to an echo and compares what comes back.
     Send(send::SendArguments),
+    /// Compares policies over links of chosen rates: time, processor time, bytes.
+    #[cfg(unix)]
+    Bench(bench::BenchArguments),
+    /// One end of a bench.
+    #[cfg(unix)]
+    #[command(hide = true)]
+    BenchNode(bench::NodeArguments),
     /// Message containers: what is in them, and conversion.
     Corpus(corpus::CorpusArguments),
 }
@@ -45,6 +56,10 @@ fn run(command: Command) -> Result<(), Failure> {
     if let Command::Corpus(arguments) = command {
         return corpus::run(arguments);
     }
+    #[cfg(unix)]
+    if let Command::BenchNode(arguments) = command {
+        return bench::run_node(arguments);
+    }
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::of("the runtime does not start", &error))?;
     let result = runtime.block_on(async {
@@ -52,6 +67,10 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Demo(arguments) => demo::run(arguments).await,
             Command::Echo(arguments) => echo::run(arguments).await,
             Command::Send(arguments) => send::run(arguments).await,
+            #[cfg(unix)]
+            Command::Bench(arguments) => bench::run(arguments).await,
+            #[cfg(unix)]
+            Command::BenchNode(_) => Ok(()),
             Command::Corpus(_) => Ok(()),
         }
     });

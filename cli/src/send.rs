@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
 use tokio::sync::Semaphore;
 
 use crate::failure::{Failure, say};
+use crate::rate::Rate;
 use crate::text;
 
 /// How long to wait for the guard's first budget: it measures the load for a few periods first.
@@ -56,45 +56,6 @@ pub(crate) struct SendArguments {
     /// One JSON object a file, and one for all.
     #[arg(long)]
     json: bool,
-}
-
-/// How fast to send.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Rate {
-    Messages(f64),
-    Bits(f64),
-}
-
-impl FromStr for Rate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let units = [("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
-        let bits = units
-            .iter()
-            .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
-        let number = bits.map_or(text, |(number, _)| number);
-        let value: f64 = number
-            .parse()
-            .map_err(|_| format!("`{text}` is not a rate (500, 64kbit, 10Mbit)"))?;
-        if !value.is_finite() || value <= 0.0 {
-            return Err(format!("a rate is above zero, not {number}"));
-        }
-        Ok(bits.map_or(Self::Messages(value), |(_, factor)| {
-            Self::Bits(value * factor)
-        }))
-    }
-}
-
-impl Rate {
-    /// The time from a message of `len` bytes to the next.
-    fn gap(self, len: usize) -> Duration {
-        let secs = match self {
-            Self::Messages(rate) => 1.0 / rate,
-            Self::Bits(rate) => len as f64 * 8.0 / rate,
-        };
-        Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX)
-    }
 }
 
 /// What the messages of one file did.
@@ -156,7 +117,7 @@ pub(crate) async fn run(arguments: SendArguments) -> Result<(), Failure> {
 }
 
 /// A node's guard begins without any budget; measuring before it has one would measure that.
-async fn await_budget(node: &Node) {
+pub(crate) async fn await_budget(node: &Node) {
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < BUDGET_WAIT {
         match node.load_and_budget() {
@@ -380,19 +341,4 @@ fn print_total(all: &[Report], stats: &SessionStats, json: bool) -> Result<(), F
         text::bytes(wire),
         text::time(stats.rtt.unwrap_or_default())
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_read_with_and_without_units() {
-        assert_eq!("500".parse(), Ok(Rate::Messages(500.0)));
-        assert_eq!("10Mbit".parse(), Ok(Rate::Bits(1e7)));
-        assert_eq!("64kbit".parse(), Ok(Rate::Bits(64e3)));
-        for text in ["", "0", "-1", "fast", "NaN", "infMbit"] {
-            assert!(text.parse::<Rate>().is_err(), "{text}");
-        }
-    }
 }

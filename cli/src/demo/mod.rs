@@ -1,7 +1,6 @@
 //! `tautline demo`: two nodes in one process, a rate-limited relay between them, four streams of
 //! different content; link, content and processor load change, and the choice with them.
 
-mod load;
 mod phase;
 mod report;
 mod traffic;
@@ -19,11 +18,11 @@ use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
 use tautline::units::BytesPerSec;
 use tokio::task::JoinSet;
 
-use self::load::BusyProcessors;
 use self::phase::{PHASES, Phase, TRAFFIC, end_of};
 use self::report::{PhaseReport, StreamRow};
 use self::traffic::Gauge;
 use self::view::{Snapshot, StreamView, View};
+use crate::busy::BusyProcessors;
 use crate::failure::Failure;
 use crate::text;
 
@@ -106,7 +105,7 @@ async fn play(
         let ends = end_of(number, total);
         let _busy = current
             .busy
-            .then(|| BusyProcessors::start(ends.saturating_sub(began.elapsed())));
+            .then(|| BusyProcessors::all(ends.saturating_sub(began.elapsed())));
         let mut ticks = tokio::time::interval(TICK);
         let mut second_began = began.elapsed();
         let mut stopped = false;

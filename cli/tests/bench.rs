@@ -1,0 +1,261 @@
+//! `tautline bench` as a user runs it: small, since what it measures is not what is tested. Every
+//! child is ended, and every wait is bounded.
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long any single run may take; far more than it needs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "bounds how long a test waits, and judges nothing"
+)]
+fn deadline() -> Instant {
+    Instant::now() + LIMIT
+}
+
+/// 200 messages, much alike.
+fn corpus(folder: &Path) -> PathBuf {
+    let file = folder.join("some.jsonl");
+    let lines: Vec<_> = (0..200)
+        .map(|number| {
+            let content = "much alike ".repeat(number % 30);
+            format!("{{\"number\": {number}, \"content\": \"{content}\"}}\n")
+        })
+        .collect();
+    std::fs::write(&file, lines.concat()).expect("room");
+    file
+}
+
+fn start(file: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_tautline"))
+        .arg("bench")
+        .arg("--corpus")
+        .arg(file)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts")
+}
+
+/// Waits for its end; what it prints is less than a pipe holds.
+fn end(mut child: Child) -> Output {
+    let until = deadline();
+    while child.try_wait().expect("a child").is_none() {
+        if until.elapsed() > Duration::ZERO {
+            child.kill().expect("a child");
+            panic!("it did not end within {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().expect("a child")
+}
+
+fn bench(arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    end(start(&corpus(folder.path()), arguments))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
+        .collect()
+}
+
+fn number(row: &Value, field: &str) -> f64 {
+    row[field]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{field} in {row}"))
+}
+
+#[test]
+fn every_mode_measures_every_policy_in_every_round() {
+    let arguments = [
+        "--link",
+        "10Mbit",
+        "--delay",
+        "1",
+        "--mode",
+        "throughput,latency,paced:50%",
+        "--policy",
+        "none,zstd:3",
+        "--rounds",
+        "2",
+        "--take",
+        "50",
+        "--no-guard",
+        "--json",
+    ];
+    let rows = rows(&bench(&arguments));
+    let named: Vec<_> = rows
+        .iter()
+        .map(|row| (row["mode"].as_str(), row["round"].as_u64()))
+        .collect();
+    let mut expected = Vec::new();
+    for mode in ["throughput", "latency", "paced:50%"] {
+        for round in [0, 0, 1, 1] {
+            expected.push((Some(mode), Some(round)));
+        }
+    }
+    assert_eq!(named, expected);
+    for row in &rows {
+        assert_eq!(row["corpus"], "some.jsonl");
+        assert_eq!(row["link_bps"], 1e7);
+        assert_eq!(row["delay_ms"], 1.0);
+        assert_eq!(row["busy_cores"], 0);
+        assert_eq!(row["messages"], 50);
+        // Nothing arrives before the delay is over.
+        for field in ["mean_us", "p50_us", "p99_us"] {
+            assert!(number(row, field) >= 1e3, "{field} in {row}");
+        }
+        assert!(number(row, "p50_us") <= number(row, "p99_us"), "{row}");
+        assert!(
+            number(row, "mean_us") / 1e6 <= number(row, "seconds"),
+            "{row}"
+        );
+        for field in ["sender_cpu_s", "receiver_cpu_s"] {
+            let cpu = number(row, field);
+            assert!(cpu > 0.0 && cpu < LIMIT.as_secs_f64(), "{field} in {row}");
+        }
+        assert!(
+            row["switches"].is_u64() && row["regret"].is_number(),
+            "{row}"
+        );
+        let (plain, wire) = (number(row, "plain_bytes"), number(row, "wire_bytes"));
+        let codecs = row["codecs"].as_object().expect("shares");
+        let shares: f64 = codecs.values().filter_map(Value::as_f64).sum();
+        assert!((shares - 1.0).abs() < 1e-6, "{row}");
+        match row["policy"].as_str() {
+            Some("none") => assert!(wire > plain && codecs.contains_key("identity"), "{row}"),
+            Some("zstd:3") => assert!(wire < plain && codecs.contains_key("zstd:3"), "{row}"),
+            _ => panic!("{row}"),
+        }
+    }
+}
+
+#[test]
+fn a_table_names_the_oracle_and_what_was_chosen() {
+    let arguments = ["--policy", "none,lz4,majority", "--rounds", "1", "--cold"];
+    let output = bench(&[&arguments[..], &["--take", "10kB"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(
+        table.contains("some.jsonl over an unlimited link, throughput"),
+        "{table}"
+    );
+    let marked: Vec<_> = table.lines().filter(|line| line.starts_with('*')).collect();
+    assert_eq!(marked.len(), 2, "{table}");
+    assert!(
+        marked[0].ends_with("1.000") && marked[1].contains("oracle"),
+        "{table}"
+    );
+    assert!(table.contains("  majority: "), "{table}");
+    for line in table.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn busy_cores_are_reported_and_end_with_the_bench() {
+    let arguments = ["--policy", "lz4", "--rounds", "1", "--busy-cores", "2"];
+    let rows = rows(&bench(
+        &[&arguments[..], &["--no-guard", "--json"]].concat(),
+    ));
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0]["busy_cores"], 2);
+    assert_eq!(rows[0]["link_bps"], Value::Null);
+    assert_eq!(rows[0]["messages"], 200);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (arguments, code, word) in [
+        (&["--mode", "paced:50%"][..], 1, "share"),
+        (&["--netns", "--delay", "5"], 1, "--delay"),
+        (&["--policy", "fastest"], 1, "fastest"),
+        (&["--policy", "zstd:99"], 1, "zstd:99"),
+        (&["--link", "10"], 2, "rate"),
+        (&["--take", "0"], 2, "number"),
+        (&["--rounds", "0"], 2, "--rounds"),
+    ] {
+        let output = bench(arguments);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.contains(word), "{arguments:?}: {error}");
+    }
+    let output = end(start(Path::new("nowhere.msgs"), &["--policy", "none"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("nowhere.msgs"));
+}
+
+#[test]
+fn a_pass_that_takes_too_long_fails() {
+    let arguments = ["--link", "1kbit", "--policy", "none", "--pass-limit", "0.5"];
+    let output = bench(&[&arguments[..], &["--no-guard"]].concat());
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("longer than 0.5 s"), "{error}");
+}
+
+#[test]
+fn an_interrupt_ends_the_nodes_too() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let arguments = ["--policy", "none", "--rounds", "1000000", "--json"];
+    let mut child = start(&corpus(folder.path()), &arguments);
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("the first pass");
+    let children = children_of(child.id());
+    let status = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill");
+    assert!(status.success());
+    // It goes on printing until it is interrupted.
+    let rest = std::thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
+    assert_eq!(end(child).status.code(), Some(130));
+    rest.join().expect("no panic").expect("readable");
+    let until = deadline();
+    for pid in children {
+        while is_running(pid) {
+            assert!(until.elapsed() == Duration::ZERO, "process {pid} goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The processes that a process has started, as far as this system says.
+fn children_of(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok())
+        .flat_map(|children| {
+            let children = children.split_whitespace();
+            children
+                .filter_map(|child| child.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn is_running(pid: u32) -> bool {
+    // One that has ended and that nobody has waited for is a zombie.
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+}
