@@ -6,13 +6,14 @@
 //!  sender  10.77.0.1  [tbf] --- veth --- [tbf]  10.77.0.2  receiver
 //! ```
 
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use super::plan::Link;
 use crate::failure::Failure;
 
 /// Of either end, in its own namespace.
-const DEVICE: &str = "link";
+const DEVICE: &str = "end0";
 /// Addresses of the two ends. Nothing else is in the namespaces that they could clash with.
 const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 
@@ -37,8 +38,8 @@ impl Namespaces {
         call(&["ip", "netns", "add", a])?;
         call(&["ip", "netns", "add", b])?;
         call(&[
-            "ip", "-n", a, "link", "add", DEVICE, "type", "veth", "peer", "name", DEVICE, "netns",
-            b,
+            "ip", "-n", a, "link", "add", "name", DEVICE, "type", "veth", "peer", "name", DEVICE,
+            "netns", b,
         ])?;
         for (name, address) in namespaces.names.iter().zip(ADDRESSES) {
             let network = format!("{address}/30");
@@ -122,6 +123,8 @@ fn call(words: &[&str]) -> Result<(), Failure> {
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
+        // An interrupt that reaches all of a terminal's processes must not end the cleaning up.
+        .process_group(0)
         .output()
         .map_err(|error| Failure::of(program, &error))?;
     if output.status.success() {

@@ -56,6 +56,9 @@ pub(super) struct Sent {
     pub(super) processor_nanos: u64,
     /// Plain bytes that each arm carried.
     pub(super) arms: Vec<(String, u64)>,
+    /// Blocks, and how many of them were left as they are because the codec budget was spent.
+    pub(super) blocks: u64,
+    pub(super) out_of_budget: u64,
     pub(super) switches: u64,
     pub(super) regret_nanos: u64,
 }

@@ -33,6 +33,8 @@ pub(super) struct Row {
     receiver_cpu: f64,
     /// Share of the plain bytes by codec and level.
     codecs: BTreeMap<String, f64>,
+    blocks: u64,
+    out_of_budget: u64,
     switches: u64,
     regret: f64,
 }
@@ -56,6 +58,8 @@ impl Row {
                 .iter()
                 .map(|(arm, bytes)| (arm.clone(), share(*bytes)))
                 .collect(),
+            blocks: sent.blocks,
+            out_of_budget: sent.out_of_budget,
             switches: sent.switches,
             regret: secs(sent.regret_nanos),
         }
@@ -71,8 +75,8 @@ impl Row {
                 "messages": cell.corpus.messages, "plain_bytes": cell.corpus.plain_bytes,
                 "wire_bytes": self.wire_bytes, "seconds": self.seconds, "mean_us": self.messages.mean,
                 "p50_us": self.messages.p50, "p99_us": self.messages.p99, "sender_cpu_s": self.sender_cpu,
-                "receiver_cpu_s": self.receiver_cpu, "codecs": self.codecs, "switches": self.switches,
-                "regret": self.regret,
+                "receiver_cpu_s": self.receiver_cpu, "codecs": self.codecs, "blocks": self.blocks,
+                "out_of_budget": self.out_of_budget, "switches": self.switches, "regret": self.regret,
             })
         )
     }
@@ -153,7 +157,33 @@ pub(super) fn print_table(
             print_choices(&policies[number].to_string(), &rows)?;
         }
     }
+    print_budget(policies, rows)?;
     say!()
+}
+
+/// Which policies the guard has kept from compressing: with a budget that is spent at once, even the
+/// oracle is not what it could be.
+fn print_budget(policies: &[PolicyConfig], rows: &[Row]) -> Result<(), Failure> {
+    let mut shares: Vec<_> = policies
+        .iter()
+        .enumerate()
+        .map(|(number, policy)| {
+            let rows = || rows.iter().filter(|row| row.policy == number);
+            let spent: u64 = rows().map(|row| row.out_of_budget).sum();
+            let blocks: u64 = rows().map(|row| row.blocks).sum();
+            (policy, spent as f64 / blocks.max(1) as f64)
+        })
+        .filter(|(_, share)| *share >= 0.01)
+        .collect();
+    shares.sort_by(|(_, left), (_, right)| right.total_cmp(left));
+    let Some((most, share)) = shares.first() else {
+        return Ok(());
+    };
+    say!(
+        "  the codec budget was spent for blocks of {} policies ({most}: {:.0}%); see --no-guard",
+        shares.len(),
+        100.0 * share
+    )
 }
 
 fn duration(secs: f64) -> Duration {

@@ -66,6 +66,8 @@ impl Sender {
         connection.close().await?;
         let arms = stats.arms.iter();
         Ok(Sent {
+            blocks: arms.clone().map(|arm| arm.blocks).sum(),
+            out_of_budget: stats.out_of_budget,
             times,
             wire_bytes: wire,
             processor_nanos: processor,
