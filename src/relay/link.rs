@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::socket::Socket;
+use super::timer::Timer;
 use super::{LinkConfig, now};
 
 /// One direction, shared by all connections.
@@ -27,9 +28,9 @@ struct State {
     free_at: Instant,
 }
 
-/// How far the link may be behind: two turns of the runtime's timer.
+/// How far the link may be behind: a thread that wakes late, on a machine that is busy.
 const CATCH_UP: Duration = Duration::from_millis(2);
-/// What is put on the link in one piece takes this long, one turn of the timer ..
+/// What is put on the link in one piece takes this long: arbitrary, ..
 const QUANTUM: f64 = 1e-3;
 /// .. but is no less than an Ethernet packet's payload.
 const PACKET: usize = 1448;
@@ -204,6 +205,7 @@ pub(super) async fn carry(
     from: &Socket,
     to: &Socket,
     link: &Link,
+    timer: &Timer,
     mut changed: watch::Receiver<()>,
 ) -> io::Result<()> {
     let mut pipe = Pipe::default();
@@ -225,20 +227,13 @@ pub(super) async fn carry(
                 from.set_buffers(&config);
                 pipe.sending = None;
             }
-            () = sleep_until(next_at), if next_at.is_some() => {}
+            () = timer.sleep_until(next_at), if next_at.is_some() => {}
             writable = to.writable(), if pipe.arrived_len > 0 => writable?,
             readable = from.readable(), if room > 0 => {
                 readable?;
                 pipe.take(from, room)?;
             }
         }
-    }
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -112,10 +112,11 @@ effic.    the oracle's time over the policy's. In throughput mode the time for a
           judged, otherwise the mean message time. The oracle is the static choice (none, or a codec)
           whose median is least; as the best of many, a lucky one.
 
-The relay and the busy threads run in a process of their own, on the same processors. The relay's
-timers are 1 ms coarse: it keeps the rate, but a message on an otherwise idle link arrives up to 1 ms
-late, which is all that small messages show in latency mode. --netns has no such bounds. If it is
-killed (signal 9), its namespaces stay: `ip netns list` shows them as tautline-PID-a and -b.";
+The relay and the busy threads run in a process of their own, on the same processors; the relay adds
+a few tens of microseconds to each way. --netns does not, but its shaper lets what comes after a pause
+through at once, up to 1 ms at the rate or two packets: it shows throughput truly, and message times
+below the link's rate without the time that sending takes. If the bench is killed (signal 9), the
+namespaces stay: `ip netns list` shows them as tautline-PID-a and -b.";
 
 fn milliseconds(text: &str) -> Result<Duration, String> {
     match text.parse() {

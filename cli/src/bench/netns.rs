@@ -102,7 +102,8 @@ impl Shape {
     ///
     /// The burst is what passes at once after a pause: 1 ms at the rate, which outlasts a late timer
     /// and lets whole segments of 64 KiB through from 0.5 Gbit/s on (the kernel cuts them up below),
-    /// but two full packets at least, or none would ever pass. The queue is as long as the relay's:
+    /// but two full packets at least, or none would ever pass. What fits the burst takes no time to be
+    /// sent on a link that was idle, unlike on a real one. The queue is as long as the relay's:
     /// 20 ms at the rate, at least 32 KiB.
     fn of(rate: f64) -> Self {
         const PACKET: f64 = 1514.0;
