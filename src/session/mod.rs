@@ -393,6 +393,11 @@ impl Session {
         self.path.known.clone()
     }
 
+    /// Whether any block was sent, so that there is something to know.
+    pub fn has_decided(&self) -> bool {
+        self.sender.inflight.blocks_sent() > 0
+    }
+
     /// The decisions since the last call, if they are kept ([`SessionConfig::trace`]); the latest 4096.
     pub fn take_decisions(&mut self) -> VecDeque<Decision> {
         self.sender.trace.take()

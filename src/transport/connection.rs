@@ -1,6 +1,7 @@
 //! The application's handles: a connection and its streams.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +12,7 @@ use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 use super::shared::{Command, OpenCommand, Phase, Popped, Shared, StreamShared};
 use crate::control::PolicyConfig;
 use crate::session::{
-    OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
+    Decision, OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
 };
 use crate::wire::{MESSAGE_CHARGE, RecordKind, StreamId};
 
@@ -139,6 +140,14 @@ impl Connection {
     pub async fn stats(&self) -> Option<SessionStats> {
         let (reply, answer) = oneshot::channel();
         self.handle.shared.push(Command::SessionStats { reply });
+        answer.await.ok()
+    }
+
+    /// The decisions since the last call, the latest 4096 at most; none unless
+    /// [`SessionConfig::trace`](crate::session::SessionConfig::trace) is on. `None` once the session is over.
+    pub async fn take_decisions(&self) -> Option<VecDeque<Decision>> {
+        let (reply, answer) = oneshot::channel();
+        self.handle.shared.push(Command::TakeDecisions { reply });
         answer.await.ok()
     }
 

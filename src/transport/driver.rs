@@ -96,6 +96,8 @@ pub(super) struct Driver<I> {
     /// How the end comes on, once the application has asked for it.
     closing: Option<Closing>,
     state: State,
+    /// What the node knows the peer as.
+    known_as: String,
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
@@ -106,6 +108,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         node: Arc<NodeShared>,
         clock: Clock,
         grant: Arc<Grant>,
+        known_as: String,
     ) -> Self {
         Self {
             io,
@@ -126,6 +129,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             sampled: None,
             closing: None,
             state: State::Open,
+            known_as,
         }
     }
 
@@ -229,6 +233,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             }
             Command::SessionStats { reply } => {
                 let _ = reply.send(self.session.stats());
+            }
+            Command::TakeDecisions { reply } => {
+                let _ = reply.send(self.session.take_decisions());
             }
             Command::Close => self.begin_close(),
             Command::Abandon => {
@@ -448,6 +455,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     fn on_closed(&mut self, result: Result<(), crate::session::SessionError>) {
+        // What a peer that broke the protocol has shown is not worth keeping.
+        if result.is_ok() && self.session.has_decided() {
+            let knowledge = self.session.knowledge();
+            self.node
+                .remember(core::mem::take(&mut self.known_as), knowledge);
+        }
         for (_, stream) in self.streams.drain() {
             // In this order: a request that can still be made is ended with the others.
             stream.close_sending();

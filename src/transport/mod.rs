@@ -12,6 +12,7 @@ mod error;
 mod guard;
 mod listener;
 pub mod load;
+mod memory;
 mod node;
 mod path;
 mod shared;

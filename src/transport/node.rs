@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,9 +14,10 @@ use super::driver::Driver;
 use super::guard::{self, Grant};
 use super::listener::Listener;
 use super::load::{LoadReadError, LoadReader};
+use super::memory::PeerMemory;
 use super::shared::{Shared, lock};
 use super::{Address, ConnectError, socket};
-use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError};
+use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, PeerKnowledge};
 use crate::session::{CodecWorker, Role, Session, SessionConfig};
 use crate::units::CpuLoad;
 
@@ -32,6 +34,7 @@ pub struct NodeConfig {
     session: SessionConfig,
     guard: Option<CpuGuardConfig>,
     load: Option<LoadReader>,
+    remembered_peers: usize,
 }
 
 impl Default for NodeConfig {
@@ -41,6 +44,7 @@ impl Default for NodeConfig {
             session: SessionConfig::default(),
             guard: Some(CpuGuardConfig::default()),
             load: None,
+            remembered_peers: 1024,
         }
     }
 }
@@ -67,6 +71,15 @@ impl NodeConfig {
         self.load = Some(reader);
         self
     }
+
+    /// Of how many peers the node remembers what it learned of their link and of codecs, a few KB
+    /// each, so that a new connection to one of them need not learn it again. A peer that connects
+    /// from elsewhere is known by its IP address. Default 1024; 0 begins every connection anew.
+    #[must_use]
+    pub fn remembered_peers(mut self, peers: usize) -> Self {
+        self.remembered_peers = peers;
+        self
+    }
 }
 
 /// Why a node does not start.
@@ -91,6 +104,7 @@ pub(super) struct NodeShared {
     workers: Mutex<Vec<CodecWorker>>,
     grants: Mutex<Vec<Weak<Grant>>>,
     state: Mutex<(Option<BudgetRate>, CpuLoad)>,
+    peers: Mutex<PeerMemory>,
 }
 
 impl NodeShared {
@@ -122,6 +136,10 @@ impl NodeShared {
         grants.iter().filter_map(Weak::upgrade).collect()
     }
 
+    pub(super) fn remember(&self, peer: String, knowledge: PeerKnowledge) {
+        lock(&self.peers).remember(peer, knowledge);
+    }
+
     pub(super) fn set_state(&self, budget: Option<BudgetRate>, load: CpuLoad) {
         *lock(&self.state) = (budget, load);
     }
@@ -147,6 +165,7 @@ impl Node {
             session,
             guard,
             load,
+            remembered_peers,
         } = config;
         let clock = Clock::start();
         let reader = match load {
@@ -159,6 +178,7 @@ impl Node {
             workers: Mutex::default(),
             grants: Mutex::default(),
             state: Mutex::new((budget, CpuLoad::IDLE)),
+            peers: Mutex::new(PeerMemory::new(remembered_peers)),
         });
         match (reader, guard) {
             (Ok(reader), guard) => {
@@ -230,6 +250,7 @@ impl Node {
     }
 
     /// Begins a session over any byte stream; [`Connection::established`] waits for its handshake.
+    /// `peer` names the other end: what was learned of one of that name is used again.
     ///
     /// # Errors
     ///
@@ -245,10 +266,18 @@ impl Node {
         session_id.copy_from_slice(id);
         let mut seed_bytes = [0; 8];
         seed_bytes.copy_from_slice(seed);
-        let config = (*self.session)
+        let mut config = (*self.session)
             .clone()
             .session_id(session_id)
             .seed(u64::from_le_bytes(seed_bytes));
+        // Who connects comes from another port each time.
+        let known_as = match peer.parse::<SocketAddr>() {
+            Ok(address) if role == Role::Acceptor => address.ip().to_string(),
+            _ => peer.clone(),
+        };
+        if let Some(knowledge) = lock(&self.shared.peers).recall(&known_as) {
+            config = config.knowledge(knowledge);
+        }
         let shared = Arc::new(Shared::new(config.send_queue_len(), config.window_len()));
         let session = Session::new(role, config, self.clock.now())?;
         let (_, budget) = self.load_and_budget();
@@ -261,6 +290,7 @@ impl Node {
             Arc::clone(&self.shared),
             self.clock,
             grant,
+            known_as,
         );
         tokio::spawn(driver);
         Ok(Connection::new(shared, peer))

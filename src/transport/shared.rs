@@ -10,7 +10,9 @@ use tokio::sync::{Notify, oneshot};
 
 use super::error::RecvError;
 use crate::control::PolicyConfig;
-use crate::session::{Message, OpenError, SessionError, SessionStats, StreamConfig, StreamStats};
+use crate::session::{
+    Decision, Message, OpenError, SessionError, SessionStats, StreamConfig, StreamStats,
+};
 use crate::wire::{RecordKind, StreamId};
 
 /// What a handle asks of the driver.
@@ -42,6 +44,9 @@ pub(super) enum Command {
     StreamStats {
         stream: StreamId,
         reply: oneshot::Sender<Option<StreamStats>>,
+    },
+    TakeDecisions {
+        reply: oneshot::Sender<VecDeque<Decision>>,
     },
     SessionStats {
         reply: oneshot::Sender<SessionStats>,
