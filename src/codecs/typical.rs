@@ -274,9 +274,20 @@ pub(crate) fn strength_deviation(arm: Arm) -> f64 {
     }
 }
 
-/// Logarithm of the ratio that zstd 1 typically reaches on blocks of `plain_len` bytes.
+/// Logarithm of the ratio that zstd 1 typically reaches on blocks of `plain_len` bytes: nothing below
+/// some 64 B.
 pub(crate) fn typical_level(plain_len: f64) -> f64 {
-    by_logarithm(TYPICAL_LEVEL, plain_len)
+    let at = octaves(plain_len);
+    if at < 0.0 {
+        (TYPICAL_LEVEL[0] + (TYPICAL_LEVEL[1] - TYPICAL_LEVEL[0]) * at).max(0.0)
+    } else {
+        by_logarithm(TYPICAL_LEVEL, plain_len)
+    }
+}
+
+/// Distance from the first point, in steps between points: a factor of 16 each.
+fn octaves(len: f64) -> f64 {
+    (len.max(1.0) / LENGTHS[0]).log2() / 4.0
 }
 
 impl Row {
@@ -316,8 +327,7 @@ fn by_length(points: [f64; 3], len: f64) -> f64 {
 
 /// Between the points by the logarithm of the length; level beyond them.
 fn by_logarithm(points: [f64; 3], len: f64) -> f64 {
-    // Two points are a factor of 16 apart.
-    let at = (len.max(1.0) / LENGTHS[0]).log2() / 4.0;
+    let at = octaves(len);
     if at <= 0.0 {
         points[0]
     } else if at <= 1.0 {

@@ -97,6 +97,20 @@ impl CostEstimator {
         }
     }
 
+    /// The time that the line through the samples gives for `bytes`, ns, and the standard deviation of
+    /// the samples from it; `None` without a slope.
+    pub fn expect(&self, bytes: usize) -> Option<(f64, f64)> {
+        let slope = self.slope()?;
+        let mean_bytes = self.bytes / self.weight;
+        let mean_nanos = self.nanos / self.weight;
+        let variance = self.nanos_squared / self.weight - mean_nanos * mean_nanos;
+        let left = variance.max(0.0) * (1.0 - self.explained());
+        Some((
+            mean_nanos + slope * (bytes as f64 - mean_bytes),
+            left.sqrt(),
+        ))
+    }
+
     /// The slope alone, ns per byte, or `None` while lengths differ too little to tell.
     pub fn slope(&self) -> Option<f64> {
         let mean_bytes = self.bytes / self.weight;

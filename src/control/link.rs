@@ -92,6 +92,10 @@ pub struct LinkEstimator {
     busy_rate: Option<f64>,
     lower_bound: Option<f64>,
     lone: CostEstimator,
+    /// Lone flights in a row that were far off the line.
+    outliers: u32,
+    /// One-way times of lone flights, for their minimum.
+    one_way: RttEstimator,
     /// What it is taken for while nothing better is known.
     assumed: f64,
     /// Falling rates are not believed: they may be the peer's, short of processor time.
@@ -105,6 +109,8 @@ impl Default for LinkEstimator {
             busy_rate: None,
             lower_bound: None,
             lone: CostEstimator::default(),
+            outliers: 0,
+            one_way: RttEstimator::default(),
             assumed: ASSUMED,
             distrust_falls: false,
         }
@@ -128,6 +134,12 @@ const MIN_EXPLAINED: f64 = 0.5;
 /// Time on the link from which on a lone flight shows the rate by itself. Arbitrary: above what
 /// timers and schedulers add.
 const CLEAR_SERIALISATION: Duration = Duration::from_millis(3);
+/// A lone flight is off the line if it is off by so many standard deviations ..
+const OUTLIER: f64 = 3.0;
+/// .. and by so much, ns: what the smallest packet's time on a fast link may vary by. Arbitrary.
+const OUTLIER_NANOS: f64 = 5e3;
+/// So many in a row are taken for chance.
+const MAX_OUTLIERS: u32 = 4;
 /// A rate under backlog that is off by this factor is a changed link, and counts for more.
 const CHANGE: f64 = 1.7;
 /// Weight of such a sample.
@@ -186,24 +198,47 @@ impl LinkEstimator {
         self.distrust_falls = distrust;
     }
 
-    /// Takes in the round trip of one or more blocks, `bytes` in all, that had the link to themselves
-    /// from the first write to the last arrival: it grows with the bytes by the link's rate.
-    /// `rtt_min` is that of a few bytes.
-    pub fn record_flight(&mut self, bytes: usize, rtt: Duration, rtt_min: Option<Duration>) {
-        self.lone.record(bytes, rtt);
-        let Some(on_link) = rtt_min.map(|least| rtt.saturating_sub(least)) else {
-            return;
-        };
-        if let Some(rate) = BytesPerSec::from_transfer(bytes as u64, rtt) {
-            let bound = self.lower_bound.unwrap_or(0.0) * BOUND_DECAY;
-            self.lower_bound = Some(bound.max(rate.get()));
-        }
+    /// Takes in the time that one or more blocks, `bytes` in all, took to the peer, on a link that they
+    /// had to themselves from the first write to the last arrival: it grows with the bytes by the
+    /// link's rate. The time may contain anything that stays the same, such as the difference of two clocks.
+    pub fn record_flight(&mut self, now: Time, bytes: usize, one_way: Duration) {
+        self.record_lone(bytes, one_way);
+        self.one_way.record(now, one_way);
+        let least = self.one_way.min().unwrap_or(one_way);
+        let on_link = one_way.saturating_sub(least);
         // So long that no scheduler or timer explains it.
-        if on_link > CLEAR_SERIALISATION + rtt_min.unwrap_or_default() / 2 {
+        if on_link > CLEAR_SERIALISATION {
             if let Some(rate) = BytesPerSec::from_transfer(bytes as u64, on_link) {
                 self.record_busy(rate.get());
             }
         }
+    }
+
+    /// A flight that was held up somewhere must not bend the line through all others; several in a
+    /// row are a new line.
+    fn record_lone(&mut self, bytes: usize, one_way: Duration) {
+        let expected = (self.lone.weight() >= MIN_LONE).then(|| self.lone.expect(bytes));
+        let Some((expected, deviation)) = expected.flatten() else {
+            self.lone.record(bytes, one_way);
+            return;
+        };
+        let off = (saturating_nanos(one_way) as f64 - expected).abs();
+        if off > OUTLIER * deviation + OUTLIER_NANOS {
+            self.outliers += 1;
+            if self.outliers <= MAX_OUTLIERS {
+                return;
+            }
+            self.lone = CostEstimator::default();
+        }
+        self.outliers = 0;
+        self.lone.record(bytes, one_way);
+    }
+
+    /// Forgets what depends on the clocks of one session.
+    pub fn restart(&mut self) {
+        self.lone = CostEstimator::default();
+        self.one_way = RttEstimator::default();
+        self.distrust_falls = false;
     }
 
     /// The rate to reckon with: measured, or assumed.
@@ -276,8 +311,8 @@ mod tests {
     fn lone_blocks_of_different_lengths_show_the_rate() {
         let mut link = LinkEstimator::default();
         for bytes in [200_usize, 1400, 90, 700, 300, 500, 100] {
-            let rtt = Duration::from_nanos(200_000 + 80 * bytes as u64);
-            link.record_flight(bytes, rtt, None);
+            let one_way = Duration::from_nanos(200_000 + 80 * bytes as u64);
+            link.record_flight(Time::ZERO, bytes, one_way);
         }
         assert!((link.link_rate().expect("measured").get() - 12.5e6).abs() < 1e3);
     }

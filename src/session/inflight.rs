@@ -56,6 +56,8 @@ pub(super) struct Inflight {
     acked_written: Option<Time>,
     queue: LinkQueue,
     plain_unacked: u64,
+    /// The first one-way time, by the peer's clock less ours, ns.
+    one_way_origin: Option<i128>,
     /// Frames that were sent when the link was last found to be faster than the codec.
     codec_bound_until: u64,
     absurd: u64,
@@ -83,6 +85,8 @@ impl LinkQueue {
 /// A train of blocks that took so much longer to arrive than to be written was stretched by the
 /// link: it is the bottleneck, and the time of arrival shows its rate.
 const STRETCH: f64 = 1.5;
+/// What the first one-way time counts as, ns.
+const ONE_WAY_ORIGIN: i128 = 10_000_000;
 /// Shorter stretches may be the peer's scheduler. Arbitrary.
 const LEAST_STRETCH: Duration = Duration::from_micros(300);
 
@@ -230,7 +234,6 @@ impl Inflight {
         &mut self,
         now: Time,
         ack: &Ack,
-        rtt_min: Option<Duration>,
         link: &mut LinkEstimator,
     ) -> Result<(), WireError> {
         if ack.frames > self.sent {
@@ -257,7 +260,10 @@ impl Inflight {
             .filter(|block| block.number <= ack.frames)
         {
             fed = fed.and(if block.alone { Fed::Idle } else { block.fed });
-            first = first.or(Some(*block));
+            // A flight begins with a block that had the link to itself.
+            if block.alone || first.is_none() {
+                (first, flight) = (Some(*block), 0);
+            }
             last = Some(*block);
             flight += block.wire_len;
             self.plain_unacked -= block.plain_len as u64;
@@ -267,11 +273,8 @@ impl Inflight {
         let (Some(first), Some(last)) = (first, last) else {
             return Ok(());
         };
-        let held = Duration::from_nanos(ack.held_nanos);
         if let (true, Some(written)) = (first.alone, first.written) {
-            if let Some(rtt) = self.round_trip(now, written, held) {
-                link.record_flight(flight, rtt, rtt_min);
-            }
+            link.record_flight(now, flight, self.one_way(written, ack));
         }
         let written_within = last
             .written
@@ -311,6 +314,15 @@ impl Inflight {
             self.queue.bytes = 0.0;
         }
         Ok(())
+    }
+
+    /// The time from a write here to an arrival there, by two clocks: only differences of it mean
+    /// anything. It begins somewhere in the middle, so that it may fall too.
+    fn one_way(&mut self, written: Time, ack: &Ack) -> Duration {
+        let apart = i128::from(ack.received_nanos) - i128::from(written.as_nanos());
+        let origin = *self.one_way_origin.get_or_insert(apart);
+        let since = (apart - origin).saturating_add(ONE_WAY_ORIGIN);
+        Duration::from_nanos(u64::try_from(since).unwrap_or(0))
     }
 
     /// The round trip without the time that the peer held its answer; `None` if it says that it

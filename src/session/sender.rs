@@ -63,6 +63,7 @@ impl Path {
             .take()
             .map_or_else(PeerKnowledge::default, |known| *known);
         known.decode.restart();
+        known.link.restart();
         Self {
             known,
             ..Self::default()
@@ -122,6 +123,8 @@ pub(super) struct Sender {
     /// Blocks built without a pause.
     run: u32,
     decided_at: Time,
+    /// Output position after the latest block.
+    last_block_end: u64,
     /// Nothing more is sent before an acknowledgement comes, so it should come soon.
     pub(super) wants_probe: bool,
     /// When the output last became not empty, and its position then.
@@ -150,6 +153,7 @@ impl Sender {
             trace: Trace::default(),
             run: 0,
             decided_at: Time::ZERO,
+            last_block_end: 0,
             wants_probe: false,
             offered: None,
         }
@@ -248,7 +252,7 @@ impl Sender {
             self.output.recycle(buffer);
             return true;
         }
-        self.run = if self.ready.is_empty() && self.output.len() == 0 {
+        self.run = if self.ready.is_empty() && !self.block_waits(self.output.position()) {
             self.run / 2
         } else {
             (self.run + 1).min(MOST_RUN)
@@ -502,7 +506,6 @@ impl Sender {
         } else {
             0
         };
-        let output_was_empty = self.output.len() == 0;
         let start = self.output.position();
         self.put_header(Arm::IDENTITY, None, self.builder.plain_len, crc);
         let bytes = core::mem::take(&mut self.builder.bytes);
@@ -531,14 +534,7 @@ impl Sender {
         };
         self.record_estimates(&sent, streams, path);
         path.peer_budget.on_block(now, 0.0);
-        self.on_emitted(
-            Arm::IDENTITY,
-            start,
-            output_was_empty,
-            Duration::ZERO,
-            streams,
-            path,
-        );
+        self.on_emitted(Arm::IDENTITY, start, Duration::ZERO, streams, path);
     }
 
     /// Takes in an encoded block; its time was `elapsed`.
@@ -555,7 +551,6 @@ impl Sender {
         };
         self.budget.spend(now, elapsed);
         self.encode_nanos += saturating_nanos(elapsed);
-        let output_was_empty = self.output.len() == 0;
         let start = self.output.position();
         let EncodedBlock {
             plain,
@@ -599,7 +594,13 @@ impl Sender {
             self.output.recycle(wire);
             Arm::IDENTITY
         };
-        self.on_emitted(sent_as, start, output_was_empty, elapsed, streams, path);
+        self.on_emitted(sent_as, start, elapsed, streams, path);
+    }
+
+    /// Whether a block before output position `before` is not written yet; control frames do not count.
+    fn block_waits(&self, before: u64) -> bool {
+        let written = self.output.position() - self.output.len() as u64;
+        self.last_block_end > written && self.last_block_end <= before
     }
 
     pub(super) fn take_shadow(&mut self) -> Option<ShadowJob> {
@@ -675,7 +676,6 @@ impl Sender {
         &mut self,
         arm: Arm,
         start: u64,
-        output_was_empty: bool,
         elapsed: Duration,
         streams: &mut Streams,
         path: &mut Path,
@@ -684,7 +684,7 @@ impl Sender {
         let was_blocked = core::mem::take(&mut path.was_blocked);
         // Where the system does not say what it holds, a socket that was full has at least drained since.
         let held = path.unsent().map_or(was_blocked, |unsent| unsent > 0);
-        let fed = if !output_was_empty || held {
+        let fed = if self.block_waits(start) || held {
             Fed::Backlogged
         } else if self.run > 0 && arm != Arm::IDENTITY {
             Fed::CodecBound

@@ -33,9 +33,13 @@ const PATIENCE: f64 = 0.1;
 /// What an arm that was never measured must promise more than one that was.
 const DOUBT: f64 = 1.05;
 /// A small block's choice stands for so many blocks in the same circumstances.
-const SMALL_REUSE: u32 = 16;
+const SMALL_REUSE: u32 = 8;
 /// Plain length up to which a block counts as small, bytes.
 const SMALL: usize = 4096;
+/// Of small blocks for which identity is best, one in so many looks goes to the next best arm ..
+const RIVAL_EVERY: u32 = 2;
+/// .. if that costs no more than so many times as much.
+const RIVAL: f64 = 1.1;
 /// A link that no codec can help is looked at again after so many blocks. Also the chances after
 /// which some arm is measured again whatever it promises, so that no estimate freezes.
 const RESAMPLE: u32 = 64;
@@ -105,6 +109,8 @@ pub(super) struct Cost {
     class: BlockClass,
     /// Blocks since something was last measured in the shadow.
     skipped: u32,
+    /// Small blocks for which identity was best.
+    plain_small: u32,
 }
 
 impl Cost {
@@ -119,6 +125,7 @@ impl Cost {
             looks: Vec::new(),
             class: BlockClass::default(),
             skipped: 0,
+            plain_small: 0,
         }
     }
 
@@ -146,7 +153,9 @@ impl Cost {
             reason,
             regret: Duration::from_nanos(regret as u64),
         };
-        self.stand(situation, &stages, class, choice);
+        if reason != Reason::Explored {
+            self.stand(situation, &stages, class, choice);
+        }
         choice
     }
 
@@ -240,6 +249,9 @@ impl Cost {
             .and_then(|(_, arm)| self.looks.iter().find(|look| look.arm == arm))
             .filter(|look| look.barred.is_none())
             .copied();
+        if let Some(rival) = self.rival(best) {
+            return (rival, Reason::Explored);
+        }
         let Some(current) = current.filter(|current| current.arm != best.arm) else {
             self.stayed *= 0.5;
             self.current = Some((class, best.arm));
@@ -254,6 +266,18 @@ impl Cost {
         } else {
             (current, Reason::Kept)
         }
+    }
+
+    /// An arm that may as well be the best, now and then, where plain small blocks go out: those show
+    /// nothing of what they might become, and a shadow is more trouble than such a block is worth.
+    fn rival(&mut self, best: Look) -> Option<Look> {
+        if best.arm != 0 || self.class.is_large() {
+            return None;
+        }
+        self.plain_small = self.plain_small.wrapping_add(1);
+        let rival = self.looks.get(1).copied()?;
+        let close = rival.barred.is_none() && rival.cost <= best.cost * RIVAL;
+        (close && self.plain_small % RIVAL_EVERY == 0).then_some(rival)
     }
 
     fn stands(

@@ -18,8 +18,14 @@ use crate::codecs::{Arm, TypicalRow, strength_deviation, typical_level};
 use crate::control::Texture;
 use crate::units::Time;
 
-/// Weight of a new block in a class's level: three blocks carry two thirds.
+/// Weight of a new block of at least [`FULL_WEIGHT`] in a class's level: three blocks carry two thirds.
 const LEVEL_GAIN: f32 = 0.3;
+/// Single small messages differ more, and many of them come within the time of one large block.
+const LEAST_LEVEL_GAIN: f32 = 0.04;
+/// Plain length from which on a block counts fully, bytes.
+const FULL_WEIGHT: f32 = 8192.0;
+/// Blocks so much less compressible by their length alone than others of their class say nothing.
+const LEAST_SCALE: f64 = 0.25;
 /// Weight of a new shadow in an arm's strength.
 const STRENGTH_GAIN: f32 = 0.3;
 /// Weight of a new time in a factor.
@@ -55,8 +61,23 @@ impl BlockClass {
         Self { size, texture }
     }
 
+    /// Whether its blocks are worth a shadow of their own.
+    pub(crate) const fn is_large(self) -> bool {
+        self.size >= 3
+    }
+
     fn typical_len(self) -> f64 {
         256.0 * f64::from(1_u32 << (2 * u32::from(self.size)))
+    }
+
+    /// How compressible a block of `plain_len` bytes is against one of the class's typical length.
+    fn scale(self, plain_len: f64) -> f64 {
+        match self.texture {
+            Texture::Records => {
+                (typical_level(plain_len) / typical_level(self.typical_len())).min(2.0)
+            }
+            Texture::Runs | Texture::Noise => 1.0,
+        }
     }
 
     /// How far above expectation the level of content never seen may be.
@@ -121,6 +142,13 @@ impl Sample {
     fn ln_ratio(&self) -> f32 {
         let ratio = self.plain_len.max(1) as f32 / self.wire_len.max(1) as f32;
         ratio.ln().clamp(0.0, 12.0)
+    }
+
+    /// The level of the block, if an arm of `strength` made this of it; `None` where its length
+    /// alone says that there is nothing to be found.
+    fn level(&self, strength: f32) -> Option<f32> {
+        let scale = self.class.scale(self.plain_len as f64);
+        (scale >= LEAST_SCALE).then(|| self.ln_ratio() / strength / scale as f32)
     }
 }
 
@@ -226,10 +254,12 @@ impl ClassModel {
         &mut self.arms[at]
     }
 
-    fn learn_level(&mut self, level: f32) {
-        // A level that is far off is a change of content, not an outlier: it counts for more.
+    fn learn_level(&mut self, level: f32, plain_len: usize) {
+        let weight = (plain_len as f32 / FULL_WEIGHT).min(1.0);
+        let gain = (LEVEL_GAIN * weight).max(LEAST_LEVEL_GAIN);
+        // A level of a large block that is far off is a change of content, not an outlier.
         let change = (level - self.level).abs() > 0.35 * self.level.max(0.2);
-        let gain = if change { 2.0 * LEVEL_GAIN } else { LEVEL_GAIN };
+        let gain = if change { gain * (1.0 + weight) } else { gain };
         learn(&mut self.level, &mut self.levels, level.min(12.0), gain);
     }
 }
@@ -334,8 +364,7 @@ impl Models<'_> {
         arm: Arm,
         row: &TypicalRow,
     ) -> Expected {
-        let own = self.own.class(class);
-        let shared = self.shared.class(class);
+        let (own, shared) = (self.own.class(class), self.shared.class(class));
         let models = [
             (own, own.and_then(|class| class.arm(arm))),
             (shared, shared.and_then(|class| class.arm(arm))),
@@ -372,8 +401,11 @@ impl Models<'_> {
         };
         let decode =
             find(|model| model.decodes).map_or(self.speed.decode, |(_, model)| model.decode);
-        let wire =
-            |strength: f64, level: f64| plain_len * (-(strength * level).clamp(0.0, 12.0)).exp();
+        let scale = class.scale(plain_len);
+        let wire = |strength: f64, level: f64| {
+            let level = level * scale;
+            plain_len * (-(strength * level).clamp(0.0, 12.0)).exp()
+        };
         let encode_nanos = typical.encode_nanos * encode;
         Expected {
             wire_len: wire(strength, level.expected),
@@ -418,10 +450,11 @@ impl Model {
         let model = class.arm_mut(arm, inherited.unwrap_or(typical), speed);
         model.learn_times(row, sample);
         model.measured_block = blocks;
-        let level = sample.ln_ratio() / model.strength.max(0.1);
+        let strength = model.strength.max(0.1);
         // The block's level is defined by the arm that carried it: its strength is known.
         model.strengths = model.strengths.max(1.0);
-        class.learn_level(level);
+        let level = sample.level(strength)?;
+        class.learn_level(level, sample.plain_len);
         Some(level)
     }
 
@@ -443,10 +476,12 @@ impl Model {
         let model = class.arm_mut(arm, inherited.unwrap_or(typical), speed);
         model.learn_times(row, sample);
         model.measured_block = blocks;
-        let ln_ratio = sample.ln_ratio();
+        let Some(of_one) = sample.level(1.0) else {
+            return sent.level;
+        };
         match sent.level {
             Some(level) if level >= LEAST_LEVEL => {
-                let strength = (ln_ratio / level).clamp(0.0, 5.0);
+                let strength = (of_one / level).clamp(0.0, 5.0);
                 learn(
                     &mut model.strength,
                     &mut model.strengths,
@@ -455,16 +490,16 @@ impl Model {
                 );
                 Some(level)
             }
-            Some(_) if ln_ratio < LEAST_LEVEL => {
+            Some(_) if of_one < LEAST_LEVEL => {
                 // Neither finds anything.
                 model.strengths += 1.0;
                 sent.level
             }
             reference => {
                 // This arm finds what the one that was sent did not, or is the first that was tried.
-                let level = ln_ratio / model.strength.max(0.1);
+                let level = of_one / model.strength.max(0.1);
                 model.strengths += 1.0;
-                class.learn_level(level);
+                class.learn_level(level, sample.plain_len);
                 if reference.is_some() && level > LEAST_LEVEL {
                     let weak = class.arm_mut(sent.arm, 0.0, speed);
                     learn(&mut weak.strength, &mut weak.strengths, 0.0, STRENGTH_GAIN);
