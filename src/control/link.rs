@@ -214,6 +214,11 @@ impl LinkEstimator {
         }
     }
 
+    /// Takes in the one-way time of a probe: a few bytes, and what is not the link's rate.
+    pub fn record_probe(&mut self, now: Time, one_way: Duration) {
+        self.one_way.record(now, one_way);
+    }
+
     /// A flight that was held up somewhere must not bend the line through all others; several in a
     /// row are a new line.
     fn record_lone(&mut self, bytes: usize, one_way: Duration) {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::control::{Fed, LinkEstimator, LinkRate, RttEstimator};
 use crate::units::Time;
-use crate::wire::{Ack, WireError};
+use crate::wire::{Ack, ProbeReply, WireError};
 
 /// Blocks remembered; of more than that the oldest go unmeasured. A peer that never acknowledges
 /// costs no more memory than this.
@@ -210,20 +210,20 @@ impl Inflight {
     pub(super) fn on_probe_reply(
         &mut self,
         now: Time,
-        id: u64,
-        held: Duration,
+        reply: &ProbeReply,
         rtt: &mut RttEstimator,
+        link: &mut LinkEstimator,
     ) {
-        let Some(probe) = self.probe.filter(|probe| probe.id == id) else {
+        let Some(probe) = self.probe.filter(|probe| probe.id == reply.id) else {
             self.absurd += 1;
             return;
         };
         self.probe = None;
-        if let Some(sample) = probe
-            .written
-            .and_then(|written| self.round_trip(now, written, held))
-        {
+        let Some(written) = probe.written else { return };
+        let held = Duration::from_nanos(reply.held_nanos);
+        if let Some(sample) = self.round_trip(now, written, held) {
             rtt.record(now, sample);
+            link.record_probe(now, self.one_way(written, reply.received_nanos));
         }
     }
 
@@ -274,7 +274,7 @@ impl Inflight {
             return Ok(());
         };
         if let (true, Some(written)) = (first.alone, first.written) {
-            link.record_flight(now, flight, self.one_way(written, ack));
+            link.record_flight(now, flight, self.one_way(written, ack.received_nanos));
         }
         let written_within = last
             .written
@@ -318,8 +318,8 @@ impl Inflight {
 
     /// The time from a write here to an arrival there, by two clocks: only differences of it mean
     /// anything. It begins somewhere in the middle, so that it may fall too.
-    fn one_way(&mut self, written: Time, ack: &Ack) -> Duration {
-        let apart = i128::from(ack.received_nanos) - i128::from(written.as_nanos());
+    fn one_way(&mut self, written: Time, received_nanos: u64) -> Duration {
+        let apart = i128::from(received_nanos) - i128::from(written.as_nanos());
         let origin = *self.one_way_origin.get_or_insert(apart);
         let since = (apart - origin).saturating_add(ONE_WAY_ORIGIN);
         Duration::from_nanos(u64::try_from(since).unwrap_or(0))

@@ -1,7 +1,5 @@
 //! What the peer says: its hello, and the control frames that change the session.
 
-use core::time::Duration;
-
 use super::{
     Event, HEADER_SLACK, MIN_WINDOW, Peer, Session, SessionError, State, features, receiver,
 };
@@ -194,10 +192,10 @@ impl Session {
     }
 
     pub(super) fn on_probe_reply(&mut self, now: Time, reply: &ProbeReply) {
-        let held = Duration::from_nanos(reply.held_nanos);
+        let known = &mut self.path.known;
         self.sender
             .inflight
-            .on_probe_reply(now, reply.id, held, &mut self.path.known.rtt);
+            .on_probe_reply(now, reply, &mut known.rtt, &mut known.link);
         let load = CpuLoad::new(f64::from(reply.load_permille) / 1000.0);
         self.peer_load = Some(load);
         self.path.peer_saturated = load.get() >= SATURATED;
