@@ -131,6 +131,8 @@ const BOUND_DECAY: f64 = 0.98;
 const MIN_LONE: f64 = 6.0;
 /// Share of their variation that it must explain, so that queueing is not taken for a rate. Arbitrary.
 const MIN_EXPLAINED: f64 = 0.5;
+/// A block's time on the link is not known better than to this part of the round trip.
+const LEAST_PASSAGE: u32 = 10;
 /// Time on the link from which on a lone flight shows the rate by itself. Arbitrary: above what
 /// timers and schedulers add.
 const CLEAR_SERIALISATION: Duration = Duration::from_millis(3);
@@ -140,6 +142,9 @@ const OUTLIER: f64 = 3.0;
 const OUTLIER_NANOS: f64 = 5e3;
 /// So many in a row are taken for chance.
 const MAX_OUTLIERS: u32 = 4;
+/// A rate over this time counts fully; over less, what timers and schedulers do to it counts too.
+const FULL_SAMPLE: Duration = Duration::from_millis(4);
+const LEAST_WEIGHT: f64 = 0.05;
 /// A rate under backlog that is off by this factor is a changed link, and counts for more.
 const CHANGE: f64 = 1.7;
 /// Weight of such a sample.
@@ -174,19 +179,20 @@ impl LinkEstimator {
                     self.assumed = (self.assumed * GROWTH).min(MOST_ASSUMED);
                 }
             }
-            Fed::Backlogged => self.record_busy(rate),
+            Fed::Backlogged => self.record_busy(rate, time),
         }
     }
 
-    fn record_busy(&mut self, rate: f64) {
+    fn record_busy(&mut self, rate: f64, time: Duration) {
         if self.distrust_falls && self.busy_rate.is_some_and(|known| rate < known) {
             return;
         }
         let known = self.busy_rate.unwrap_or(rate);
         let changed = rate > known * CHANGE || rate < known / CHANGE;
+        let weight = (time.as_secs_f64() / FULL_SAMPLE.as_secs_f64()).clamp(LEAST_WEIGHT, 1.0);
         let gain = if changed { CHANGE_GAIN } else { RATE_GAIN };
-        self.busy_rate = Some(known + gain * (rate - known));
-        if changed {
+        self.busy_rate = Some(known + gain * weight * (rate - known));
+        if changed && weight >= 1.0 {
             self.lower_bound = None;
             self.lone = CostEstimator::default();
         }
@@ -209,8 +215,24 @@ impl LinkEstimator {
         // So long that no scheduler or timer explains it.
         if on_link > CLEAR_SERIALISATION {
             if let Some(rate) = BytesPerSec::from_transfer(bytes as u64, on_link) {
-                self.record_busy(rate.get());
+                self.record_busy(rate.get(), on_link);
             }
+        }
+    }
+
+    /// Takes in that a block of `bytes` was acknowledged after `rtt`, the least being `rtt_min`: it was
+    /// on the link for no longer than the difference, whatever else was on its way.
+    pub fn record_passage(&mut self, bytes: usize, rtt: Duration, rtt_min: Duration) {
+        let on_link = rtt.saturating_sub(rtt_min).max(rtt_min / LEAST_PASSAGE);
+        let Some(rate) = BytesPerSec::from_transfer(bytes as u64, on_link) else {
+            return;
+        };
+        if let Some(known) = &mut self.busy_rate {
+            if rate.get() > *known {
+                *known += RATE_GAIN * (rate.get() - *known);
+            }
+        } else {
+            self.lower_bound = Some(self.lower_bound.unwrap_or(0.0).max(rate.get()));
         }
     }
 
@@ -219,9 +241,9 @@ impl LinkEstimator {
         self.one_way.record(now, one_way);
     }
 
-    /// A flight that was held up somewhere must not bend the line through all others; several in a
-    /// row are a new line.
-    fn record_lone(&mut self, bytes: usize, one_way: Duration) {
+    /// Takes in the one-way time of a block of `bytes` that probably had the link to itself. One that
+    /// was held up somewhere must not bend the line through all others; several in a row are a new line.
+    pub fn record_lone(&mut self, bytes: usize, one_way: Duration) {
         let expected = (self.lone.weight() >= MIN_LONE).then(|| self.lone.expect(bytes));
         let Some((expected, deviation)) = expected.flatten() else {
             self.lone.record(bytes, one_way);

@@ -21,8 +21,10 @@ struct SentBlock {
     written: Option<Time>,
     /// How the link was fed just before.
     fed: Fed,
-    /// Whether no other block was under way, as far as is known.
+    /// Whether all blocks before it were acknowledged when it was put out.
     alone: bool,
+    /// Whether it followed the one before after more than a round trip: then they hardly met.
+    apart: bool,
 }
 
 /// A probe that waits for its reply.
@@ -157,6 +159,7 @@ impl Inflight {
             written: None,
             fed,
             alone,
+            apart: alone,
         });
     }
 
@@ -193,7 +196,7 @@ impl Inflight {
         {
             block.written = Some(now);
             let pause = self.last_written.map(|last| now.saturating_since(last));
-            block.alone |= block.fed != Fed::Backlogged
+            block.apart |= block.fed != Fed::Backlogged
                 && pause.zip(rtt).is_some_and(|(pause, rtt)| pause >= rtt);
             self.last_written = Some(now);
             self.written += 1;
@@ -234,6 +237,7 @@ impl Inflight {
         &mut self,
         now: Time,
         ack: &Ack,
+        rtt_min: Option<Duration>,
         link: &mut LinkEstimator,
     ) -> Result<(), WireError> {
         if ack.frames > self.sent {
@@ -259,7 +263,7 @@ impl Inflight {
             .front()
             .filter(|block| block.number <= ack.frames)
         {
-            fed = fed.and(if block.alone { Fed::Idle } else { block.fed });
+            fed = fed.and(if block.apart { Fed::Idle } else { block.fed });
             // A flight begins with a block that had the link to itself.
             if block.alone || first.is_none() {
                 (first, flight) = (Some(*block), 0);
@@ -273,8 +277,18 @@ impl Inflight {
         let (Some(first), Some(last)) = (first, last) else {
             return Ok(());
         };
+        let held = Duration::from_nanos(ack.held_nanos);
+        let rtt = last
+            .written
+            .and_then(|written| self.round_trip(now, written, held));
+        if let (Some(rtt), Some(least)) = (rtt, rtt_min) {
+            link.record_passage(last.wire_len, rtt, least);
+        }
         if let (true, Some(written)) = (first.alone, first.written) {
             link.record_flight(now, flight, self.one_way(written, ack.received_nanos));
+        } else if let (true, Some(written)) = (last.apart, last.written) {
+            let one_way = self.one_way(written, ack.received_nanos);
+            link.record_lone(last.wire_len, one_way);
         }
         let written_within = last
             .written
@@ -292,8 +306,8 @@ impl Inflight {
                     arrived_within > written.mul_f64(STRETCH) + LEAST_STRETCH
                 });
                 let fed = match fed {
-                    Fed::Idle => Fed::Idle,
                     _ if stretched => Fed::Backlogged,
+                    Fed::Idle => Fed::Idle,
                     // Blocks that left before the last such news was acted on are no news.
                     Fed::CodecBound if last.number <= self.codec_bound_until => Fed::Overlapping,
                     fed => fed,

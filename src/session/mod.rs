@@ -125,7 +125,6 @@ pub struct Session {
     /// Whether anything was sent since the last probe.
     sent_since_probe: bool,
     last_ack: Option<Time>,
-    local_load: CpuLoad,
     peer_load: Option<CpuLoad>,
     /// Streams whose sending direction ends when their queue is empty.
     finishing: Vec<StreamId>,
@@ -165,7 +164,6 @@ impl Session {
             last_probe: None,
             sent_since_probe: false,
             last_ack: None,
-            local_load: CpuLoad::IDLE,
             peer_load: None,
             finishing: Vec::new(),
             ending: Ending::default(),
@@ -577,7 +575,7 @@ impl Session {
 
     /// Takes in this side's processor load, to be told to the peer.
     pub fn set_load(&mut self, load: CpuLoad) {
-        self.local_load = load;
+        self.sender.load = load;
     }
 
     // ---- the driver's side: outputs
@@ -688,7 +686,7 @@ impl Session {
                 id,
                 received_nanos: received.as_nanos(),
                 held_nanos: crate::units::saturating_nanos(now.saturating_since(received)),
-                load_permille: (self.local_load.get() * 1000.0) as u16,
+                load_permille: (self.sender.load.get() * 1000.0) as u16,
                 codec_budget: self
                     .sender
                     .budget

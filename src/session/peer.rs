@@ -184,7 +184,10 @@ impl Session {
 
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> Result<(), WireError> {
         let known = &mut self.path.known;
-        self.sender.inflight.on_ack(now, ack, &mut known.link)?;
+        let rtt_min = known.rtt.min();
+        self.sender
+            .inflight
+            .on_ack(now, ack, rtt_min, &mut known.link)?;
         ack.decoded
             .iter()
             .for_each(|report| known.decode.record(report));

@@ -20,7 +20,7 @@ use crate::control::{
     PeerBudget, PeerKnowledge, Prices, Reason, Sent, SentBlock, Shadowed, Situation, SocketSample,
     Texture, affordable_nanos,
 };
-use crate::units::{Time, saturating_nanos};
+use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
 
 /// Payload bytes that a stream may put into a block before others get their turn.
@@ -99,6 +99,31 @@ struct Wanted {
     texture: Texture,
 }
 
+/// The time from one block to the next that is not its codec's, while there is more to send and
+/// the socket takes it.
+#[derive(Debug, Default)]
+struct Overhead {
+    nanos: f64,
+    emitted_at: Option<Time>,
+}
+
+/// Weight of a new time in the overhead.
+const OVERHEAD_GAIN: f64 = 0.1;
+/// More than so many times what is known, and this much, ns, is somebody else's doing.
+const MOST_OVERHEAD: f64 = 3.0;
+const OVERHEAD_SLACK: f64 = 50e3;
+
+impl Overhead {
+    fn on_decision(&mut self, now: Time, was_blocked: bool) {
+        let Some(since) = self.emitted_at.take().filter(|_| !was_blocked) else {
+            return;
+        };
+        let given = saturating_nanos(now.saturating_since(since)) as f64;
+        let given = given.min(MOST_OVERHEAD * self.nanos + OVERHEAD_SLACK);
+        self.nanos += OVERHEAD_GAIN * (given - self.nanos);
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) output: Output,
@@ -123,6 +148,9 @@ pub(super) struct Sender {
     /// Blocks built without a pause.
     run: u32,
     decided_at: Time,
+    overhead: Overhead,
+    /// This end's processor load.
+    pub(super) load: CpuLoad,
     /// Output position after the latest block.
     last_block_end: u64,
     /// Nothing more is sent before an acknowledgement comes, so it should come soon.
@@ -153,6 +181,8 @@ impl Sender {
             trace: Trace::default(),
             run: 0,
             decided_at: Time::ZERO,
+            overhead: Overhead::default(),
+            load: CpuLoad::IDLE,
             last_block_end: 0,
             wants_probe: false,
             offered: None,
@@ -338,6 +368,7 @@ impl Sender {
         path: &mut Path,
         budget_left: bool,
     ) -> Choice {
+        self.overhead.on_decision(now, path.was_blocked);
         let peer_starved = path.peer_starved(now);
         path.known.link.set_distrust_falls(peer_starved);
         let adaptive = stream.policy.is_adaptive();
@@ -346,7 +377,7 @@ impl Sender {
         }
         let affordable = affordable_nanos(self.budget.available(now), self.budget.rate());
         let allowance = if adaptive && budget_left {
-            self.shadows.allowance_nanos(now)
+            self.shadows.allowance_nanos(now, self.load)
         } else {
             None
         };
@@ -392,6 +423,7 @@ impl Sender {
             texture: Texture::default(),
             queued_behind: 0,
             run: self.run,
+            overhead_nanos: self.overhead.nanos,
             link_backlog: self.output.len() as u64 + path.unsent().unwrap_or(0).max(backlog),
             shared: &path.known.codecs,
             prices: Prices {
@@ -534,7 +566,7 @@ impl Sender {
         };
         self.record_estimates(&sent, streams, path);
         path.peer_budget.on_block(now, 0.0);
-        self.on_emitted(Arm::IDENTITY, start, Duration::ZERO, streams, path);
+        self.on_emitted(now, Arm::IDENTITY, start, Duration::ZERO, streams, path);
     }
 
     /// Takes in an encoded block; its time was `elapsed`.
@@ -594,7 +626,7 @@ impl Sender {
             self.output.recycle(wire);
             Arm::IDENTITY
         };
-        self.on_emitted(sent_as, start, elapsed, streams, path);
+        self.on_emitted(now, sent_as, start, elapsed, streams, path);
     }
 
     /// Whether a block before output position `before` is not written yet; control frames do not count.
@@ -674,6 +706,7 @@ impl Sender {
 
     fn on_emitted(
         &mut self,
+        now: Time,
         arm: Arm,
         start: u64,
         elapsed: Duration,
@@ -691,6 +724,9 @@ impl Sender {
         } else {
             Fed::Overlapping
         };
+        self.last_block_end = self.output.position();
+        let goes_on = !self.ready.is_empty() && self.output.len() < self.block_len;
+        self.overhead.emitted_at = goes_on.then_some(now);
         self.inflight.on_block(
             wire_len,
             self.builder.plain_len,

@@ -10,11 +10,15 @@ use core::time::Duration;
 use super::job::{ShadowJob, ShadowedBlock};
 use crate::codecs::Arm;
 use crate::control::{BlockClass, Sent};
-use crate::units::{Time, saturating_nanos};
+use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::StreamId;
 
 /// Share of one processor that shadows may take over time. Arbitrary.
 const SHARE: f64 = 0.1;
+/// Idle share of the processors from which on shadows get all of their share, and what of it they get
+/// without any. Arbitrary.
+const IDLE_ENOUGH: f64 = 0.3;
+const LEAST_IDLE: f64 = 0.1;
 /// Processor time that they may have saved up: three of the heaviest encodes of a 64 KiB block.
 const MOST_SAVED_NANOS: f64 = 100e6;
 /// What a session begins with: one of the heaviest, or all of the others.
@@ -67,10 +71,12 @@ impl Default for Shadows {
 
 impl Shadows {
     /// The processor time that there is for shadows now; `None` while one is under way.
-    pub(super) fn allowance_nanos(&mut self, now: Time) -> Option<f64> {
+    /// Little of it on processors that are busy with other things.
+    pub(super) fn allowance_nanos(&mut self, now: Time, load: CpuLoad) -> Option<f64> {
         let passed = saturating_nanos(now.saturating_since(self.filled_at)) as f64;
         self.filled_at = now;
-        self.saved_nanos = (self.saved_nanos + passed * SHARE).min(MOST_SAVED_NANOS);
+        let idle = ((1.0 - load.get()) / IDLE_ENOUGH).clamp(LEAST_IDLE, 1.0);
+        self.saved_nanos = (self.saved_nanos + passed * SHARE * idle).min(MOST_SAVED_NANOS);
         (matches!(self.state, State::Idle) && self.saved_nanos > 0.0).then_some(self.saved_nanos)
     }
 

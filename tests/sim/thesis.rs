@@ -97,6 +97,7 @@ fn a_change_of_content_is_followed() {
     const CHANGE: usize = 10_000;
     const FOLLOWED: usize = 2000;
     let mut run = Run::new(&Echo {
+        policy: majority(),
         in_flight: 32,
         ..Echo::default()
     });

@@ -131,6 +131,8 @@ pub struct Situation<'a> {
     pub run: u32,
     /// Wire bytes that have not left for the link yet.
     pub link_backlog: u64,
+    /// Time that this end spends on a block besides encoding, ns.
+    pub overhead_nanos: f64,
     /// What the arms have shown on all streams of the connection.
     pub(crate) shared: &'a CodecKnowledge,
     /// What processor time costs while budgets are short.
@@ -431,6 +433,7 @@ mod contract {
                 queued_behind: 0,
                 run: 0,
                 link_backlog: 0,
+                overhead_nanos: 0.0,
                 shared: &self.shared,
                 prices: Prices::default(),
                 peer_starved: false,

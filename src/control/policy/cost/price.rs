@@ -6,14 +6,15 @@
 //!
 //! ```text
 //! e, w, d   encode, link and decode time of the block with the arm
+//! o         time that this end spends on a block besides: gathering, checksum, writing
 //! W         time that the link still needs for what was written before
 //! F         blocks expected to follow without a pause
 //!
-//! x    = max(e - W, 0) + w             how much later the link is free again
+//! x    = max(e + o - W, 0) + w         how much later the link is free again
 //! cost = x + (d + F * max(d - x, 0)) / (1 + F)
 //! ```
 //!
-//! Encoding is hidden while the link has work (`e <= W`); decoding delays those that follow only if
+//! Encoding is hidden while the link has work (`e + o <= W`); decoding delays those that follow only if
 //! it is slower than what comes before it. With `W = F = 0` this is the sum of thesis equation 7.6;
 //! in the long run of a backlog it is `max(e, w, d)`. A heavier arm that pays while the link is
 //! busy, and a lighter one when it runs dry, make the mixture that balances the stages.
@@ -67,6 +68,8 @@ pub(crate) struct Stages {
     pub(crate) link_nanos_per_byte: f64,
     /// Time that the link still needs for what was written before, ns.
     pub(crate) link_backlog_nanos: f64,
+    /// Time that this end spends on each block besides encoding, ns.
+    pub(crate) overhead_nanos: f64,
     /// Blocks expected to follow without a pause.
     pub(crate) followers: f64,
     /// Prices of processor time here and at the peer, beyond the objective's: they rise while a
@@ -99,7 +102,8 @@ impl Stages {
             wire_len,
             decode_nanos,
         } = times;
-        let link = (encode_nanos - self.link_backlog_nanos).max(0.0) + self.link_nanos(wire_len);
+        let here = encode_nanos + self.overhead_nanos;
+        let link = (here - self.link_backlog_nanos).max(0.0) + self.link_nanos(wire_len);
         let behind = self.followers * (decode_nanos - link).max(0.0);
         let time = link + (decode_nanos + behind) / (1.0 + self.followers);
         objective.latency * time
@@ -123,6 +127,7 @@ mod tests {
         Stages {
             link_nanos_per_byte: 1.0,
             link_backlog_nanos: backlog,
+            overhead_nanos: 0.0,
             followers,
             encode_price: 0.0,
             decode_price: 0.0,
