@@ -30,8 +30,6 @@ pub struct CostConfig {
 const CLEAR_GAIN: f64 = 0.15;
 /// .. or, added up over blocks, in shares of a block's cost: what staying may cost before a smaller gain is taken.
 const PATIENCE: f64 = 0.1;
-/// What an arm that was never measured must promise more than one that was.
-const DOUBT: f64 = 1.05;
 /// A small block's choice stands for so many blocks in the same circumstances.
 const SMALL_REUSE: u32 = 8;
 /// Plain length up to which a block counts as small, bytes.
@@ -217,14 +215,9 @@ impl Cost {
                 },
                 self.objective,
             );
-            let doubt = if expected.measured || arm == 0 {
-                1.0
-            } else {
-                DOUBT
-            };
             self.looks.push(Look {
                 arm,
-                cost: cost * doubt,
+                cost,
                 least_cost,
                 encode_nanos: expected.encode_nanos,
                 wire_len: expected.wire_len,

@@ -40,6 +40,8 @@ const MEASURED_DEVIATION: f64 = 0.04;
 const LEAST_DEVIATION: f64 = 0.01;
 /// Growth of the variance for each block since it was measured.
 const VARIANCE_GROWTH: f64 = 2e-6;
+/// Factor on the typical time of an arm that was never measured.
+const UNPROVEN_TIME: f64 = 1.25;
 /// Worst-case costs in the typical table are medians; other content takes from a third to three
 /// times as long, one standard deviation of the logarithm.
 const TYPICAL_TIME_DEVIATION: f64 = 0.5;
@@ -162,8 +164,6 @@ pub(crate) struct Expected {
     pub(crate) least_encode_nanos: f64,
     /// On this machine.
     pub(crate) decode_nanos: f64,
-    /// Whether its ratio or its time was ever measured.
-    pub(crate) measured: bool,
     pub(crate) measured_at: Option<Time>,
     pub(crate) samples: f32,
 }
@@ -406,14 +406,21 @@ impl Models<'_> {
             let level = level * scale;
             plain_len * (-(strength * level).clamp(0.0, 12.0)).exp()
         };
-        let encode_nanos = typical.encode_nanos * encode;
+        // An arm that was never measured must promise a little more than one that was. What it finds
+        // too little of costs no more than its time: the block then goes out as it is.
+        let unproven = if timed.is_some() {
+            0.0
+        } else {
+            deviation / 2.0
+        };
+        let doubtful = if timed.is_some() { 1.0 } else { UNPROVEN_TIME };
+        let encode_nanos = typical.encode_nanos * encode * doubtful;
         Expected {
-            wire_len: wire(strength, level.expected),
+            wire_len: wire((strength - unproven).max(0.0), level.expected),
             least_wire_len: wire(strength + deviation, level.most),
             encode_nanos,
             least_encode_nanos: encode_nanos * (-doubt).exp(),
             decode_nanos: typical.decode_nanos * f64::from(decode),
-            measured: timed.is_some(),
             measured_at: timed.map(|model| model.measured_at),
             samples: timed.map_or(0.0, |model| model.encodes),
         }
