@@ -638,8 +638,10 @@ impl Session {
             State::Handshaking { deadline } => Some(deadline),
             State::Closed(_) => None,
             State::Established | State::Draining => {
-                let ack = self.ack_due();
-                [ack, self.probe_due()].into_iter().flatten().min()
+                [self.ack_due(), self.probe_due(), self.sender.held_until()]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
         }
     }

@@ -35,6 +35,8 @@ const MAX_JOINED: usize = 2048;
 /// Plain bytes sent ahead of the first acknowledgements on a link of which nothing is known yet: what
 /// a slow link takes in a second or two, and a fast one waits for no longer than a round trip.
 const FIRST_FLIGHT: u64 = 16 << 10;
+/// How long it waits for that acknowledgement, which nobody owes it.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Plain length of blocks meanwhile: several, so that the acknowledgements show the rate.
 const FIRST_BLOCK: usize = 4 << 10;
 /// The most that `run` counts to.
@@ -153,6 +155,9 @@ pub(super) struct Sender {
     pub(super) load: CpuLoad,
     /// Output position after the latest block.
     last_block_end: u64,
+    /// When the first flight stops waiting for its acknowledgement.
+    held_until: Option<Time>,
+    flight_over: bool,
     /// Nothing more is sent before an acknowledgement comes, so it should come soon.
     pub(super) wants_probe: bool,
     /// When the output last became not empty, and its position then.
@@ -184,6 +189,8 @@ impl Sender {
             overhead: Overhead::default(),
             load: CpuLoad::IDLE,
             last_block_end: 0,
+            held_until: None,
+            flight_over: false,
             wants_probe: false,
             offered: None,
         }
@@ -199,6 +206,12 @@ impl Sender {
     /// Whether nothing is queued or being encoded.
     pub(super) fn is_idle(&self) -> bool {
         self.ready.is_empty() && self.encoding.is_none()
+    }
+
+    /// When blocks that wait for the first acknowledgement go on without.
+    pub(super) fn held_until(&self) -> Option<Time> {
+        let waits = !self.flight_over && !self.ready.is_empty() && !self.inflight.has_block_acked();
+        self.held_until.filter(|_| waits)
     }
 
     /// Whether a block is with a codec.
@@ -251,13 +264,18 @@ impl Sender {
             return false;
         };
         let mut block_len = self.block_len;
-        let unknown =
-            path.known.link.rate() == LinkRate::Unknown && !self.inflight.has_block_acked();
+        let unknown = !self.flight_over
+            && path.known.link.rate() == LinkRate::Unknown
+            && !self.inflight.has_block_acked();
         if unknown && stream.policy.is_adaptive() {
             if self.inflight.plain_unacked() >= FIRST_FLIGHT {
-                // Acknowledgements may be held back, but not with the reply to a probe.
-                self.wants_probe = true;
-                return false;
+                let until = *self.held_until.get_or_insert(now + FIRST_WAIT);
+                if now < until {
+                    // Acknowledgements may be held back, but not with the reply to a probe.
+                    self.wants_probe = true;
+                    return false;
+                }
+                self.flight_over = true;
             }
             block_len = block_len.min(FIRST_BLOCK);
         }

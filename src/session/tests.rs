@@ -416,6 +416,27 @@ fn a_message_longer_than_the_window_comes_in_parts() {
 }
 
 #[test]
+fn a_peer_that_never_acknowledges_is_waited_for_no_longer_than_a_second() {
+    let mut pair = Pair::new(&SessionConfig::default().send_queue(1 << 20));
+    pair.a.session.set_budget(pair.now, None);
+    let id = pair.open();
+    for number in 0..100_u8 {
+        pair.send(id, &[number; 1000]);
+    }
+    // Nothing of what the peer says comes through.
+    let first = pair.a.run(pair.now).len();
+    assert_eq!(pair.a.run(pair.now).len(), 0);
+    assert!(
+        pair.a.session.has_queued(),
+        "{first} bytes and then a pause"
+    );
+    let until = pair.a.session.poll_timeout().expect("a time to go on");
+    assert!(until <= pair.now + Duration::from_secs(1));
+    let rest = pair.a.run(pair.now + Duration::from_secs(1)).len();
+    assert!(rest > 0 && !pair.a.session.has_queued());
+}
+
+#[test]
 fn a_full_queue_gives_the_message_back() {
     let mut pair = Pair::new(&SessionConfig::default().send_queue(1000));
     let id = pair.open();
