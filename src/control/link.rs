@@ -123,6 +123,10 @@ impl Default for LinkEstimator {
 const ASSUMED: f64 = 125e6;
 /// Growth of the assumed rate with each round trip that finds the codec to be the bottleneck.
 const GROWTH: f64 = 2.0;
+/// Growth of a measured rate likewise, if the acknowledgement covers a span so long that it would show
+/// a link that is any slower than the codec.
+const PROBE_GAIN: f64 = 1.25;
+const CLEAR_SPAN: Duration = Duration::from_millis(1);
 /// Faster than any link; memory to memory.
 const MOST_ASSUMED: f64 = 100e9;
 /// What a lower bound loses with each sample below it, so that it does not outlive its link.
@@ -177,6 +181,9 @@ impl LinkEstimator {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
                     // would never show its rate: assume more until it does.
                     self.assumed = (self.assumed * GROWTH).min(MOST_ASSUMED);
+                    if let Some(known) = self.busy_rate.as_mut().filter(|_| time >= CLEAR_SPAN) {
+                        *known = (*known * PROBE_GAIN).min(MOST_ASSUMED);
+                    }
                 }
             }
             Fed::Backlogged => self.record_busy(rate, time),
