@@ -19,6 +19,7 @@ mod event;
 mod inflight;
 mod job;
 mod output;
+mod path;
 mod peer;
 mod receiver;
 mod sender;
@@ -40,8 +41,9 @@ pub use self::job::{
     CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowResult,
     ShadowedBlock,
 };
+use self::path::Path;
 use self::receiver::{Receiver, Taken};
-use self::sender::{Path, Sender};
+use self::sender::Sender;
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]
 pub(crate) use self::stream::BuildIdHasher;

@@ -6,19 +6,18 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 
 use super::block::BlockBuilder;
-use super::config::SessionConfig;
 use super::event::Event;
 use super::inflight::Inflight;
 use super::job::{EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
 use super::output::Output;
+use super::path::{Overhead, Path};
 use super::shadow::{Shadows, Subject};
 use super::stream::{SendStream, Stream, Streams};
 use super::trace::{Decision, Trace};
-use crate::codecs::{Arm, Encoded, typical};
+use crate::codecs::{Arm, Encoded};
 use crate::control::{
     ArmReport, Arms, BlockClass, BudgetPrice, BudgetRate, Choice, CodecBudget, Fed, LinkRate,
-    PeerBudget, PeerKnowledge, Prices, Reason, Sent, SentBlock, Shadowed, Situation, SocketSample,
-    Texture, affordable_nanos,
+    Prices, Reason, Sent, SentBlock, Shadowed, Situation, Texture, affordable_nanos,
 };
 use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
@@ -42,56 +41,6 @@ const FIRST_BLOCK: usize = 4 << 10;
 /// The most that `run` counts to.
 const MOST_RUN: u32 = 64;
 
-/// What is known of the path and the peer; inputs of every decision.
-#[derive(Debug, Default)]
-pub(super) struct Path {
-    pub(super) known: PeerKnowledge,
-    pub(super) peer_budget: PeerBudget,
-    /// The peer's processors are as good as fully busy.
-    pub(super) peer_saturated: bool,
-    /// What the system said of the socket last, and when.
-    pub(super) socket: Option<(Time, SocketSample)>,
-    /// Since when the socket takes no bytes; `None` while it may take some.
-    pub(super) blocked_since: Option<Time>,
-    /// Whether it refused bytes since the latest block was put out.
-    pub(super) was_blocked: bool,
-}
-
-impl Path {
-    /// Begins with what `config` says is known.
-    pub(super) fn new(config: &mut SessionConfig) -> Self {
-        let mut known = config
-            .knowledge
-            .take()
-            .map_or_else(PeerKnowledge::default, |known| *known);
-        known.decode.restart();
-        known.link.restart();
-        Self {
-            known,
-            ..Self::default()
-        }
-    }
-
-    /// Bytes that the system holds back from the link.
-    fn unsent(&self) -> Option<u64> {
-        self.socket.and_then(|(_, sample)| sample.unsent)
-    }
-
-    /// What a block costs the peer, as far as known, ns.
-    fn decode_nanos(&self, arm: Arm, plain_len: usize) -> f64 {
-        let typical = typical(arm).map_or(0.0, |row| row.at(plain_len as f64).decode_nanos);
-        self.known
-            .decode
-            .nanos(arm.codec, typical)
-            .unwrap_or(typical)
-    }
-
-    /// Whether to spare the peer's processors, whatever the link says.
-    fn peer_starved(&mut self, now: Time) -> bool {
-        self.peer_saturated || self.peer_budget.is_exhausted(now)
-    }
-}
-
 /// The block that is about to be built.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
@@ -99,31 +48,6 @@ struct Wanted {
     /// Plain bytes that will still wait behind it.
     queued_behind: usize,
     texture: Texture,
-}
-
-/// The time from one block to the next that is not its codec's, while there is more to send and
-/// the socket takes it.
-#[derive(Debug, Default)]
-struct Overhead {
-    nanos: f64,
-    emitted_at: Option<Time>,
-}
-
-/// Weight of a new time in the overhead.
-const OVERHEAD_GAIN: f64 = 0.1;
-/// More than so many times what is known, and this much, ns, is somebody else's doing.
-const MOST_OVERHEAD: f64 = 3.0;
-const OVERHEAD_SLACK: f64 = 50e3;
-
-impl Overhead {
-    fn on_decision(&mut self, now: Time, was_blocked: bool) {
-        let Some(since) = self.emitted_at.take().filter(|_| !was_blocked) else {
-            return;
-        };
-        let given = saturating_nanos(now.saturating_since(since)) as f64;
-        let given = given.min(MOST_OVERHEAD * self.nanos + OVERHEAD_SLACK);
-        self.nanos += OVERHEAD_GAIN * (given - self.nanos);
-    }
 }
 
 #[derive(Debug)]
