@@ -18,6 +18,9 @@ pub(crate) struct EchoArguments {
     /// HOST:PORT (port 0 for any) or unix:PATH.
     #[arg(long, default_value = "127.0.0.1:7000")]
     listen: Address,
+    /// Do not limit codec time by the processor load.
+    #[arg(long)]
+    no_guard: bool,
 }
 
 #[derive(Debug, Default)]
@@ -28,7 +31,11 @@ struct Totals {
 }
 
 pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
-    let node = Node::new(NodeConfig::default())?;
+    let mut config = NodeConfig::default();
+    if arguments.no_guard {
+        config = config.guard(None);
+    }
+    let node = Node::new(config)?;
     let listener = node.listen(&arguments.listen).await?;
     say!("listening on {}", listener.local_address()?)?;
     let totals = Arc::new(Totals::default());

@@ -6,10 +6,12 @@ mod busy;
 mod corpus;
 mod demo;
 mod echo;
+mod explain;
 mod failure;
 mod rate;
 mod send;
 mod text;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -10,15 +10,18 @@ use bytes::Bytes;
 use clap::Args;
 use hdrhistogram::Histogram;
 use serde_json::json;
-use tautline::control::PolicyConfig;
+use tautline::control::{ArmReport, BudgetRate, PolicyConfig};
 use tautline::corpus::{Corpus, Format};
 use tautline::session::{SessionConfig, SessionStats, StreamConfig, StreamStats};
 use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
+use tautline::units::CpuLoad;
 use tokio::sync::Semaphore;
 
+use crate::explain::{self, Explain};
 use crate::failure::{Failure, say};
 use crate::rate::Rate;
 use crate::text;
+use crate::trace::{self, Trace};
 
 /// How long to wait for the guard's first budget: it measures the load for a few periods first.
 const BUDGET_WAIT: Duration = Duration::from_secs(1);
@@ -41,8 +44,8 @@ pub(crate) struct SendArguments {
     /// echoed by default.
     #[arg(long)]
     rate: Option<Rate>,
-    /// majority, `round_robin`, none, or a codec such as zstd:3.
-    #[arg(long, default_value = "majority")]
+    /// cost, majority, `round_robin`, none, or a codec such as zstd:3.
+    #[arg(long, default_value = "cost")]
     policy: PolicyConfig,
     /// Messages on their way at once; 1 measures round trips without a queue.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
@@ -53,6 +56,20 @@ pub(crate) struct SendArguments {
     /// Do not limit codec time by the processor load.
     #[arg(long)]
     no_guard: bool,
+    /// Say what the policy expects of each codec and level for a block like the latest, and why it
+    /// takes it or not: those that come near the one taken, or =all. With --json always all.
+    #[arg(
+        long,
+        value_name = "WHICH",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "near"
+    )]
+    explain: Option<Explain>,
+    /// Write each decision to this file as a line of JSON, while it runs; - is stdout, where all
+    /// else is then JSON too.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// One JSON object a file, and one for all.
     #[arg(long)]
     json: bool,
@@ -67,9 +84,11 @@ struct Report {
     wire: u64,
     rtts: Histogram<u64>,
     stream: StreamStats,
+    session: SessionStats,
 }
 
-pub(crate) async fn run(arguments: SendArguments) -> Result<(), Failure> {
+pub(crate) async fn run(mut arguments: SendArguments) -> Result<(), Failure> {
+    arguments.json |= arguments.trace.as_deref().is_some_and(trace::is_stdout);
     let corpora = arguments
         .corpus
         .iter()
@@ -81,8 +100,10 @@ pub(crate) async fn run(arguments: SendArguments) -> Result<(), Failure> {
         .map(Bytes::len)
         .max()
         .unwrap_or(0);
+    let mut trace = arguments.trace.as_deref().map(Trace::create).transpose()?;
     let session = SessionConfig::default()
         .policy(arguments.policy)
+        .trace(trace.is_some())
         .max_message(longest.max(16 << 20));
     let mut config = NodeConfig::default().session(session);
     if arguments.no_guard {
@@ -95,8 +116,8 @@ pub(crate) async fn run(arguments: SendArguments) -> Result<(), Failure> {
     let mut all = Vec::new();
     let mut interrupted = false;
     for corpus in &corpora {
-        let (report, result) = send_corpus(&connection, corpus, &arguments).await?;
-        report.print(arguments.json)?;
+        let (report, result) = send_corpus(&connection, corpus, &arguments, trace.as_mut()).await?;
+        report.print(&arguments)?;
         all.push(report);
         match result {
             Ok(()) => {}
@@ -108,7 +129,7 @@ pub(crate) async fn run(arguments: SendArguments) -> Result<(), Failure> {
         }
     }
     let stats = connection.stats().await.unwrap_or_default();
-    print_total(&all, &stats, arguments.json)?;
+    print_total(&all, &stats, &arguments)?;
     if interrupted {
         return Err(Failure::Interrupted);
     }
@@ -137,6 +158,7 @@ async fn send_corpus(
     connection: &Connection,
     corpus: &Corpus,
     arguments: &SendArguments,
+    mut trace: Option<&mut Trace>,
 ) -> Result<(Report, Result<(), Failure>), Failure> {
     let stream = connection
         .open(corpus.name(), StreamConfig::default())
@@ -147,19 +169,33 @@ async fn send_corpus(
     let total = corpus.messages().len() as u64 * u64::from(arguments.repeat);
     let mut rtts = Histogram::new_with_bounds(1, MAX_RTT_MICROS, 3)?;
     let mut counts = (0, 0);
+    let mut reports = Vec::new();
     let began = now();
-    let result = tokio::select! {
+    let mut result = tokio::select! {
         sent = send_all(&stream, corpus, arguments, &waiting, &room) => match sent {
             // Sending has ended first: only with an error.
             Err(failure) => Err(failure),
             Ok(never) => match never {},
         },
         received = receive_all(&stream, total, &waiting, &room, &mut rtts, &mut counts) => received,
+        never = explain(arguments, &stream, &mut reports) => match never {},
+        traced = follow(trace.as_deref_mut(), connection) => match traced {
+            Err(failure) => Err(failure),
+            Ok(never) => match never {},
+        },
         _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
     };
     let time = began.elapsed();
+    if let Some(trace) = trace {
+        let traced = trace.catch_up(connection).await;
+        result = result.and(traced);
+    }
     let after = connection.stats().await.unwrap_or_default();
     let (messages, bytes) = counts;
+    let mut stream = stream.stats().await.unwrap_or_default();
+    if !reports.is_empty() {
+        stream.reports = reports;
+    }
     let report = Report {
         name: corpus.name().to_owned(),
         messages,
@@ -167,7 +203,8 @@ async fn send_corpus(
         time,
         wire: after.wire_sent.saturating_sub(before.wire_sent),
         rtts,
-        stream: stream.stats().await.unwrap_or_default(),
+        stream,
+        session: after,
     };
     Ok((report, result))
 }
@@ -178,6 +215,30 @@ async fn send_corpus(
 )]
 fn now() -> Instant {
     Instant::now()
+}
+
+/// Keeps the latest explanation, if that is asked for.
+async fn explain(
+    arguments: &SendArguments,
+    stream: &Stream,
+    kept: &mut Vec<ArmReport>,
+) -> std::convert::Infallible {
+    if arguments.explain.is_some() {
+        explain::follow(stream, kept).await
+    } else {
+        std::future::pending().await
+    }
+}
+
+/// Writes what is decided, if that is asked for.
+async fn follow(
+    trace: Option<&mut Trace>,
+    connection: &Connection,
+) -> Result<std::convert::Infallible, Failure> {
+    match trace {
+        Some(trace) => trace.follow(connection).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Sends all messages and then waits forever: the echoes decide when it is over.
@@ -254,12 +315,12 @@ fn lock(waiting: &Waiting) -> std::sync::MutexGuard<'_, VecDeque<(Instant, Bytes
 }
 
 impl Report {
-    fn print(&self, json: bool) -> Result<(), Failure> {
+    fn print(&self, arguments: &SendArguments) -> Result<(), Failure> {
         let seconds = self.time.as_secs_f64();
         let ratio = (self.wire > 0).then(|| self.bytes as f64 / self.wire as f64);
         let quantile = |quantile| Duration::from_micros(self.rtts.value_at_quantile(quantile));
         let max = Duration::from_micros(self.rtts.max());
-        if json {
+        if arguments.json {
             let arms: serde_json::Map<_, _> = self
                 .stream
                 .arms
@@ -272,16 +333,18 @@ impl Report {
                     (arm.arm.to_string(), cost)
                 })
                 .collect();
-            return say!(
-                "{}",
-                json!({
-                    "corpus": self.name, "messages": self.messages, "plain_bytes": self.bytes,
-                    "wire_bytes": self.wire, "ratio": ratio, "seconds": seconds,
-                    "p50_us": quantile(0.5).as_micros() as u64, "p99_us": quantile(0.99).as_micros() as u64,
-                    "max_us": max.as_micros() as u64, "arms": arms,
-                    "not_smaller": self.stream.not_smaller, "out_of_budget": self.stream.out_of_budget,
-                })
-            );
+            let mut row = json!({
+                "corpus": self.name, "messages": self.messages, "plain_bytes": self.bytes,
+                "wire_bytes": self.wire, "ratio": ratio, "seconds": seconds,
+                "p50_us": quantile(0.5).as_micros() as u64, "p99_us": quantile(0.99).as_micros() as u64,
+                "max_us": max.as_micros() as u64, "arms": arms,
+                "not_smaller": self.stream.not_smaller, "out_of_budget": self.stream.out_of_budget,
+                "switches": self.stream.switches, "regret_ns": self.stream.regret.as_nanos() as u64,
+            });
+            if arguments.explain.is_some() {
+                row["explain"] = explain::json(&self.stream.reports);
+            }
+            return say!("{row}");
         }
         say!("{}", self.name)?;
         say!(
@@ -313,18 +376,26 @@ impl Report {
                 self.stream.out_of_budget
             )?;
         }
+        if let Some(which) = arguments.explain {
+            explain::print(which, arguments.policy, &self.stream)?;
+            explain::print_path(&self.session, self.stream.regret, self.stream.switches)?;
+        }
         Ok(())
     }
 }
 
-fn print_total(all: &[Report], stats: &SessionStats, json: bool) -> Result<(), Failure> {
+fn print_total(
+    all: &[Report],
+    stats: &SessionStats,
+    arguments: &SendArguments,
+) -> Result<(), Failure> {
     let messages: u64 = all.iter().map(|report| report.messages).sum();
     let bytes: u64 = all.iter().map(|report| report.bytes).sum();
     let wire: u64 = all.iter().map(|report| report.wire).sum();
     let link = stats
         .link_rate
         .map_or_else(|| "not known".to_owned(), |rate| rate.to_string());
-    if json {
+    if arguments.json {
         return say!(
             "{}",
             json!({
@@ -332,6 +403,8 @@ fn print_total(all: &[Report], stats: &SessionStats, json: bool) -> Result<(), F
                 "rtt_us": stats.rtt.map(|rtt| rtt.as_micros() as u64),
                 "link_bits_per_sec": stats.link_rate.map(|rate| rate.get() * 8.0),
                 "encode_ns": stats.encode_nanos, "decode_ns": stats.decode_nanos,
+                "budget_ns_per_sec": stats.budget.map(BudgetRate::as_nanos_per_sec),
+                "peer_load": stats.peer_load.map(CpuLoad::get), "shadows": stats.shadows, "shadow_ns": stats.shadow_nanos,
             })
         );
     }
@@ -340,5 +413,18 @@ fn print_total(all: &[Report], stats: &SessionStats, json: bool) -> Result<(), F
         text::bytes(bytes),
         text::bytes(wire),
         text::time(stats.rtt.unwrap_or_default())
-    )
+    )?;
+    if arguments.explain.is_some() {
+        if all.len() > 1 {
+            let regret = all.iter().map(|report| report.stream.regret).sum();
+            let switches = all.iter().map(|report| report.stream.switches).sum();
+            explain::print_path(stats, regret, switches)?;
+        }
+        say!(
+            "  {} encodes beside the way, to learn of other arms, {} in all",
+            stats.shadows,
+            text::time(Duration::from_nanos(stats.shadow_nanos))
+        )?;
+    }
+    Ok(())
 }

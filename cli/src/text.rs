@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tautline::control::BudgetRate;
 use tautline::session::ArmStats;
 
 /// `12.3 kB`, `4.56 MB`.
@@ -25,6 +26,20 @@ pub(crate) fn time(time: Duration) -> String {
     } else {
         format!("{:.2} s", micros / 1e6)
     }
+}
+
+/// As [`time`], with more digits below 10 µs: `420 ns`, `4.2 µs`.
+pub(crate) fn fine_time(fine: Duration) -> String {
+    match fine.as_nanos() {
+        nanos @ 0..1_000 => format!("{nanos} ns"),
+        nanos @ 1_000..10_000 => format!("{:.1} µs", nanos as f64 / 1e3),
+        _ => time(fine),
+    }
+}
+
+/// `120 ms/s`: codec time in each second.
+pub(crate) fn budget(rate: BudgetRate) -> String {
+    format!("{:.0} ms/s", rate.as_nanos_per_sec() as f64 / 1e6)
 }
 
 /// `4.5x`, or a dash where nothing was sent.

@@ -72,7 +72,17 @@ struct Echo {
 
 impl Echo {
     fn start() -> Self {
-        let mut child = tautline(&["echo", "--listen", "127.0.0.1:0"])
+        Self::start_with(&[])
+    }
+
+    /// One that takes messages as they come however busy this machine is: a sender spares a peer
+    /// that has no processor time.
+    fn start_unguarded() -> Self {
+        Self::start_with(&["--no-guard"])
+    }
+
+    fn start_with(more: &[&str]) -> Self {
+        let mut child = tautline(&[&["echo", "--listen", "127.0.0.1:0"], more].concat())
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");
@@ -156,11 +166,12 @@ fn what_is_sent_comes_back_equal_with_every_policy() {
     let messages = some_messages();
     write_msgs(&file, &messages);
     let bytes: usize = messages.iter().map(Vec::len).sum();
-    let echo = Echo::start();
+    let echo = Echo::start_unguarded();
     for policy in [
         "none",
         "round_robin",
         "majority",
+        "cost",
         "zstd:3",
         "lz4",
         "xz:6",
@@ -184,6 +195,160 @@ fn what_is_sent_comes_back_equal_with_every_policy() {
         let ratio = rows[0]["ratio"].as_f64().expect("a number");
         assert!(policy == "none" || ratio > 1.5, "{policy}: {ratio}");
     }
+}
+
+#[test]
+fn every_arm_is_explained() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("some.msgs");
+    write_msgs(&file, &some_messages());
+    let echo = Echo::start_unguarded();
+    let send = |more: &[&str]| {
+        let file = file.to_str().expect("text");
+        let arguments = [
+            "send",
+            "--no-guard",
+            "--connect",
+            &echo.address,
+            "--corpus",
+            file,
+        ];
+        run(&[&arguments[..], more].concat())
+    };
+    let near = send(&["--explain"]);
+    let (near, all) = (text(&near.stdout), text(&send(&["--explain=all"]).stdout));
+    for table in [&near, &all] {
+        assert!(
+            table.lines().all(|line| line.chars().count() <= 100),
+            "{table}"
+        );
+        assert!(table.contains("  taken\n"), "{table}");
+        assert!(table.contains("\n  identity "), "{table}");
+        assert!(
+            table.contains("round trip") && table.contains(" switches"),
+            "{table}"
+        );
+    }
+    assert!(all.lines().count() > near.lines().count(), "{near}{all}");
+    assert!(near.contains("--explain=all"), "{near}");
+    let fixed = text(&send(&["--explain", "--policy", "lz4"]).stdout);
+    assert!(fixed.contains("lz4 does not estimate"), "{fixed}");
+
+    let rows = json_lines(&send(&["--explain", "--json"]));
+    let arms = rows[0]["explain"].as_array().expect("an array");
+    assert!(arms.len() > 10, "{}", rows[0]);
+    let taken = arms.iter().filter(|arm| arm["verdict"] == "taken");
+    assert_eq!(taken.count(), 1, "{}", rows[0]);
+    for arm in arms {
+        assert!(arm["arm"].is_string(), "{arm}");
+        for field in ["encode_ns", "link_ns", "decode_ns", "cost_ns", "samples"] {
+            assert!(arm[field].is_u64(), "{field}: {arm}");
+        }
+        assert!(
+            arm["ratio"].as_f64().is_some_and(|ratio| ratio >= 1.0),
+            "{arm}"
+        );
+        assert_eq!(
+            arm["dearer_by"].is_number(),
+            arm["verdict"] == "dearer",
+            "{arm}"
+        );
+    }
+    let rows = json_lines(&send(&["--json"]));
+    assert!(rows[0]["explain"].is_null(), "{}", rows[0]);
+}
+
+#[cfg(unix)]
+#[test]
+fn every_decision_is_traced() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, trace) = (
+        folder.path().join("some.msgs"),
+        folder.path().join("trace.jsonl"),
+    );
+    write_msgs(&file, &some_messages());
+    let mut echo = Echo::start();
+    let address = echo.address.clone();
+    let send = |trace: &str| {
+        let file = file.to_str().expect("text");
+        run(&[
+            "send",
+            "--connect",
+            &address,
+            "--corpus",
+            file,
+            "--trace",
+            trace,
+        ])
+    };
+    let output = send(trace.to_str().expect("text"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("500 messages"));
+    let in_file = std::fs::read_to_string(&trace).expect("a trace");
+    // All of stdout is JSON then.
+    let on_stdout = json_lines(&send("-"));
+    let (summary, decisions): (Vec<_>, Vec<_>) = on_stdout
+        .into_iter()
+        .partition(|row| row["at_ns"].is_null());
+    assert_eq!(summary.len(), 2, "{summary:?}");
+    let blocks: u64 = summary[0]["arms"]
+        .as_object()
+        .expect("an object")
+        .values()
+        .filter_map(|arm| arm["blocks"].as_u64())
+        .sum();
+    assert_eq!(decisions.len() as u64, blocks);
+    let in_file: Vec<serde_json::Value> = in_file
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert!(!in_file.is_empty());
+    for decision in in_file.iter().chain(&decisions) {
+        assert_eq!(decision["stream"], "some.msgs", "{decision}");
+        for field in [
+            "at_ns",
+            "plain_len",
+            "link_backlog",
+            "queued_behind",
+            "run",
+            "regret_ns",
+        ] {
+            assert!(decision[field].is_u64(), "{field}: {decision}");
+        }
+        for field in ["texture", "arm", "reason"] {
+            assert!(decision[field].is_string(), "{field}: {decision}");
+        }
+        for field in ["budget_left", "peer_starved"] {
+            assert!(decision[field].is_boolean(), "{field}: {decision}");
+        }
+        let link = &decision["link_bps"];
+        assert!(link.is_null() || link.is_number(), "{decision}");
+    }
+
+    let nowhere = folder.path().join("no such folder").join("trace");
+    let mut hopeless = vec![nowhere];
+    if cfg!(target_os = "linux") {
+        hopeless.push("/dev/full".into());
+    }
+    for path in hopeless {
+        let path = path.to_str().expect("text");
+        let output = send(path);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(
+            stderr.contains(path) && stderr.lines().count() == 1,
+            "{stderr}"
+        );
+    }
+    // Two have sent, and the one whose disk was full; the other did not get so far as to connect.
+    interrupt(&echo.child);
+    let mut rest = String::new();
+    echo.stdout.read_to_string(&mut rest).expect("its summary");
+    let connections = 2 + u8::from(cfg!(target_os = "linux"));
+    assert!(
+        rest.contains(&format!("{connections} connections")),
+        "{rest}"
+    );
 }
 
 #[test]

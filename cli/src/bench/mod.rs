@@ -68,8 +68,8 @@ pub(crate) struct BenchArguments {
     /// (on a schedule; 50% of the link's rate in plain bytes, 10Mbit, or 500 messages a second).
     #[arg(long, value_delimiter = ',', default_value = "throughput")]
     mode: Vec<Mode>,
-    /// none, majority, `round_robin`, a codec such as zstd:3, static (each codec at a few levels), or
-    /// all.
+    /// cost, majority, `round_robin`, none, a codec such as zstd:3, static (each codec at a few
+    /// levels), or all.
     #[arg(long, value_delimiter = ',', default_value = "all")]
     policy: Vec<String>,
     /// Threads that keep processors busy meanwhile.

@@ -30,10 +30,7 @@ pub(super) struct PhaseReport {
 }
 
 pub(super) fn budget(budget: Option<BudgetRate>) -> String {
-    budget.map_or_else(
-        || "no limit".to_owned(),
-        |rate| format!("{:.0} ms/s", rate.as_nanos_per_sec() as f64 / 1e6),
-    )
+    budget.map_or_else(|| "no limit".to_owned(), text::budget)
 }
 
 impl PhaseReport {
