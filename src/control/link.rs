@@ -98,7 +98,11 @@ pub struct LinkEstimator {
     one_way: RttEstimator,
     /// What it is taken for while nothing better is known.
     assumed: f64,
-    /// Falling rates are not believed: they may be the peer's, short of processor time.
+    /// What passed of late, bytes per second; halved every [`PASSING_HALF_LIFE`].
+    passing: f64,
+    /// What the last lone flight showed that was long on the link.
+    slow_flight: Option<f64>,
+    /// Falling rates are hardly believed: they may be the peer's, short of processor time.
     distrust_falls: bool,
 }
 
@@ -112,6 +116,8 @@ impl Default for LinkEstimator {
             outliers: 0,
             one_way: RttEstimator::default(),
             assumed: ASSUMED,
+            passing: 0.0,
+            slow_flight: None,
             distrust_falls: false,
         }
     }
@@ -146,6 +152,10 @@ const OUTLIER: f64 = 3.0;
 const OUTLIER_NANOS: f64 = 5e3;
 /// So many in a row are taken for chance.
 const MAX_OUTLIERS: u32 = 4;
+/// How long what passed counts as what can pass.
+const PASSING_HALF_LIFE: Duration = Duration::from_millis(20);
+/// Weight of a rate that falls while the peer is short of processor time.
+const DISTRUST: f64 = 0.1;
 /// A rate over this time counts fully; over less, what timers and schedulers do to it counts too.
 const FULL_SAMPLE: Duration = Duration::from_millis(4);
 const LEAST_WEIGHT: f64 = 0.05;
@@ -167,6 +177,10 @@ impl LinkEstimator {
         let Some(rate) = BytesPerSec::from_transfer(bytes, time).map(BytesPerSec::get) else {
             return;
         };
+        if time >= CLEAR_SPAN {
+            let passed = time.as_secs_f64() / PASSING_HALF_LIFE.as_secs_f64();
+            self.passing = rate.max(self.passing * (-passed).exp2());
+        }
         match fed {
             Fed::Idle => {}
             Fed::Overlapping | Fed::CodecBound => {
@@ -191,12 +205,17 @@ impl LinkEstimator {
     }
 
     fn record_busy(&mut self, rate: f64, time: Duration) {
-        if self.distrust_falls && self.busy_rate.is_some_and(|known| rate < known) {
-            return;
-        }
+        // What passes has room to.
+        let rate = rate.max(self.passing);
         let known = self.busy_rate.unwrap_or(rate);
         let changed = rate > known * CHANGE || rate < known / CHANGE;
         let weight = (time.as_secs_f64() / FULL_SAMPLE.as_secs_f64()).clamp(LEAST_WEIGHT, 1.0);
+        let distrusted = self.distrust_falls && rate < known;
+        let weight = if distrusted {
+            weight * DISTRUST
+        } else {
+            weight
+        };
         let gain = if changed { CHANGE_GAIN } else { RATE_GAIN };
         self.busy_rate = Some(known + gain * weight * (rate - known));
         if changed && weight >= 1.0 {
@@ -222,8 +241,18 @@ impl LinkEstimator {
         // So long that no scheduler or timer explains it.
         if on_link > CLEAR_SERIALISATION {
             if let Some(rate) = BytesPerSec::from_transfer(bytes as u64, on_link) {
-                self.record_busy(rate.get(), on_link);
+                let rate = rate.get();
+                // A peer that was not scheduled looks the same, but not twice.
+                let again = self
+                    .slow_flight
+                    .replace(rate)
+                    .is_some_and(|last| rate < last * 2.0 && last < rate * 2.0);
+                if again || self.busy_rate.is_none() {
+                    self.record_busy(rate, on_link);
+                }
             }
+        } else {
+            self.slow_flight = None;
         }
     }
 
@@ -272,6 +301,8 @@ impl LinkEstimator {
     pub fn restart(&mut self) {
         self.lone = CostEstimator::default();
         self.one_way = RttEstimator::default();
+        self.passing = 0.0;
+        self.slow_flight = None;
         self.distrust_falls = false;
     }
 

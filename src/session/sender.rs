@@ -74,6 +74,8 @@ pub(super) struct Sender {
     /// Blocks built without a pause.
     run: u32,
     decided_at: Time,
+    /// Whether the peer was starved at the latest decision, and the codec time that it could take.
+    constraints: (bool, Option<f64>),
     overhead: Overhead,
     /// This end's processor load.
     pub(super) load: CpuLoad,
@@ -110,6 +112,7 @@ impl Sender {
             trace: Trace::default(),
             run: 0,
             decided_at: Time::ZERO,
+            constraints: (false, None),
             overhead: Overhead::default(),
             load: CpuLoad::IDLE,
             last_block_end: 0,
@@ -349,6 +352,7 @@ impl Sender {
         self.trace.extend(decision);
         self.rng = rng;
         self.decided_at = now;
+        self.constraints = (peer_starved, affordable);
         choice
     }
 
@@ -390,9 +394,12 @@ impl Sender {
         } else {
             (latest_len, latest_texture)
         };
+        let (peer_starved, affordable_nanos) = self.constraints;
         stream.policy.explain(&Situation {
             plain_len,
             texture,
+            peer_starved,
+            affordable_nanos,
             ..self.situation(self.decided_at, path)
         })
     }

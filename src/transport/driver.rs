@@ -294,9 +294,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             return true;
         }
         if self.state == State::Open {
-            if len >= READ_LEN / 4 {
-                self.now = self.clock.now();
-            }
+            // The peer's round trips are measured by when its probes came.
+            self.now = self.clock.now();
             self.take_input(self.now);
         } else {
             self.input.clear();

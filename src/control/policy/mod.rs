@@ -205,8 +205,10 @@ pub enum Reason {
     Best,
     /// It is tried so that its estimate stays true.
     Explored,
-    /// The codec budget was exhausted.
+    /// The codec budget was exhausted, or too small for a cheaper arm.
     Budget,
+    /// A cheaper arm would cost a peer too much that is short of processor time.
+    PeerStarved,
 }
 
 impl fmt::Display for Reason {
@@ -219,6 +221,7 @@ impl fmt::Display for Reason {
             Self::Best => "the best of the rounds before",
             Self::Explored => "tried so that its estimate stays true",
             Self::Budget => "the codec budget was spent",
+            Self::PeerStarved => "the peer is short of processor time",
         })
     }
 }

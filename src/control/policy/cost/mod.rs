@@ -145,6 +145,17 @@ impl Cost {
             return Choice::new(0, Reason::Only);
         };
         let (look, reason) = self.settle(class, best);
+        // What would be cheaper and may not be taken is the reason then.
+        let barred = self
+            .looks
+            .iter()
+            .filter(|other| other.cost < look.cost)
+            .find_map(|other| other.barred);
+        let reason = match barred {
+            Some(Verdict::PeerStarved) => Reason::PeerStarved,
+            Some(Verdict::OverBudget) => Reason::Budget,
+            _ => reason,
+        };
         let regret = (look.cost - best.cost).max(0.0) / self.objective.latency.max(1e-9);
         let choice = Choice {
             arm: look.arm,
