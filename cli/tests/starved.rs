@@ -1,0 +1,145 @@
+//! The loop that broke another system: a peer without processor time answers late, the link looks
+//! slow, the sender compresses harder, and the peer has even less time. With a real starved process.
+
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tautline::codecs::{Arm, prior_encode_nanos};
+use tautline::generate::{Content, Generator};
+
+/// An echo at the lowest priority there is, with every processor busy with something else meanwhile.
+struct Starved {
+    child: Child,
+    address: String,
+}
+
+impl Starved {
+    fn start() -> Self {
+        let mut child = Command::new("nice")
+            .args(["-n", "19", env!("CARGO_BIN_EXE_tautline")])
+            .args(["echo", "--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("`nice` and the program");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped"))
+            .read_line(&mut line)
+            .expect("a line that says where it listens");
+        let address = line
+            .split_whitespace()
+            .find(|word| word.contains("127.0.0.1:"))
+            .expect("its address")
+            .to_owned();
+        Self { child, address }
+    }
+}
+
+impl Drop for Starved {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Threads that keep every processor busy until this is dropped.
+struct Burners {
+    stop: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Burners {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = (0..2 * processors)
+            .map(|_| {
+                let stop = Arc::clone(&stop);
+                std::thread::spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        Self { stop, threads }
+    }
+}
+
+impl Drop for Burners {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Sends the messages to the echo: codec time per plain byte, ns, that the arms that carried them
+/// typically take. Not the time they took: everything takes longer on busy processors.
+fn heaviness(address: &str, corpus: &std::path::Path) -> f64 {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tautline"))
+        .args([
+            "send",
+            "--connect",
+            address,
+            "--json",
+            "--no-guard",
+            "--corpus",
+        ])
+        .arg(corpus)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program");
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .expect("piped")
+        .read_to_string(&mut text)
+        .expect("text");
+    assert!(child.wait().expect("a child").success(), "{text}");
+    let line = text.lines().next().expect("a line for the file");
+    let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let (mut nanos, mut plain) = (0.0, 0.0);
+    for (name, stats) in row["arms"].as_object().expect("arms by name") {
+        let arm: Arm = name.parse().expect("an arm");
+        let bytes = stats["plain_bytes"].as_f64().expect("a number");
+        nanos += prior_encode_nanos(arm, 16_384) as f64 / 16_384.0 * bytes;
+        plain += bytes;
+    }
+    nanos / plain
+}
+
+#[test]
+fn a_starved_process_is_never_sent_heavier_codecs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let corpus = directory.path().join("traffic.msgs");
+    let mut bytes = Vec::new();
+    for message in Generator::new(Content::Telecom, 11).take(8000) {
+        bytes.extend_from_slice(&(message.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&message);
+    }
+    std::fs::write(&corpus, bytes).expect("room for a file");
+    let echo = Starved::start();
+    let before = heaviness(&echo.address, &corpus);
+    let during = {
+        let _burners = Burners::start();
+        // The guards see the load a period or two later.
+        std::thread::sleep(Duration::from_millis(500));
+        heaviness(&echo.address, &corpus)
+    };
+    println!("typical codec time: {before:.2} ns a byte before, {during:.2} starved");
+    // A light codec is as good as identity on an idle loopback and may be taken either way.
+    let light = prior_encode_nanos("lz4".parse().expect("an arm"), 16_384) as f64 / 16_384.0;
+    assert!(
+        during <= before.max(1.5 * light),
+        "{before} before, {during} starved"
+    );
+}
