@@ -98,9 +98,9 @@ impl CostEstimator {
     }
 
     /// The time that the line through the samples gives for `bytes`, ns, and the standard deviation of
-    /// the samples from it; `None` without a slope.
-    pub fn expect(&self, bytes: usize) -> Option<(f64, f64)> {
-        let slope = self.slope()?;
+    /// the samples from it; where they have no slope, that of `known` counts. `None` without either.
+    pub fn expect(&self, bytes: usize, known: Option<f64>) -> Option<(f64, f64)> {
+        let slope = self.slope().or(known)?;
         let mean_bytes = self.bytes / self.weight;
         let mean_nanos = self.nanos / self.weight;
         let variance = self.nanos_squared / self.weight - mean_nanos * mean_nanos;

@@ -92,6 +92,8 @@ pub struct LinkEstimator {
     busy_rate: Option<f64>,
     lower_bound: Option<f64>,
     lone: CostEstimator,
+    /// The rate that they last showed: once compressed, blocks may be too much alike to show it again.
+    lone_rate: Option<f64>,
     /// Lone flights in a row that were far off the line.
     outliers: u32,
     /// One-way times of lone flights, for their minimum.
@@ -113,6 +115,7 @@ impl Default for LinkEstimator {
             busy_rate: None,
             lower_bound: None,
             lone: CostEstimator::default(),
+            lone_rate: None,
             outliers: 0,
             one_way: RttEstimator::default(),
             assumed: ASSUMED,
@@ -146,6 +149,8 @@ const LEAST_PASSAGE: u32 = 10;
 /// Time on the link from which on a lone flight shows the rate by itself. Arbitrary: above what
 /// timers and schedulers add.
 const CLEAR_SERIALISATION: Duration = Duration::from_millis(3);
+/// A rate from lone flights that is so close to what has passed at least is not refuted by it.
+const SAME: f64 = 0.8;
 /// A lone flight is off the line if it is off by so many standard deviations ..
 const OUTLIER: f64 = 3.0;
 /// .. and by so much, ns: what the smallest packet's time on a fast link may vary by. Arbitrary.
@@ -221,6 +226,7 @@ impl LinkEstimator {
         if changed && weight >= 1.0 {
             self.lower_bound = None;
             self.lone = CostEstimator::default();
+            self.lone_rate = None;
         }
     }
 
@@ -272,6 +278,12 @@ impl LinkEstimator {
         }
     }
 
+    /// How much longer than the least a one-way time is; `None` before there is a least.
+    pub fn queued(&self, one_way: Duration) -> Option<Duration> {
+        let least = self.one_way.min()?;
+        Some(one_way.saturating_sub(least))
+    }
+
     /// Takes in the one-way time of a probe: a few bytes, and what is not the link's rate.
     pub fn record_probe(&mut self, now: Time, one_way: Duration) {
         self.one_way.record(now, one_way);
@@ -280,21 +292,25 @@ impl LinkEstimator {
     /// Takes in the one-way time of a block of `bytes` that probably had the link to itself. One that
     /// was held up somewhere must not bend the line through all others; several in a row are a new line.
     pub fn record_lone(&mut self, bytes: usize, one_way: Duration) {
-        let expected = (self.lone.weight() >= MIN_LONE).then(|| self.lone.expect(bytes));
-        let Some((expected, deviation)) = expected.flatten() else {
-            self.lone.record(bytes, one_way);
-            return;
-        };
-        let off = (saturating_nanos(one_way) as f64 - expected).abs();
-        if off > OUTLIER * deviation + OUTLIER_NANOS {
+        let slope = self.lone_rate.map(|rate| 1e9 / rate);
+        let expected = (self.lone.weight() >= MIN_LONE).then(|| self.lone.expect(bytes, slope));
+        let is_off = expected.flatten().is_some_and(|(expected, deviation)| {
+            let off = (saturating_nanos(one_way) as f64 - expected).abs();
+            off > OUTLIER * deviation + OUTLIER_NANOS
+        });
+        if is_off {
             self.outliers += 1;
             if self.outliers <= MAX_OUTLIERS {
                 return;
             }
             self.lone = CostEstimator::default();
+            self.lone_rate = None;
         }
         self.outliers = 0;
         self.lone.record(bytes, one_way);
+        let trusted = self.lone.weight() >= MIN_LONE && self.lone.explained() >= MIN_EXPLAINED;
+        let slope = self.lone.slope().filter(|slope| trusted && *slope > 0.0);
+        self.lone_rate = slope.map(|slope| 1e9 / slope).or(self.lone_rate);
     }
 
     /// Forgets what depends on the clocks of one session.
@@ -326,11 +342,12 @@ impl LinkEstimator {
         if let Some(rate) = self.busy_rate.and_then(BytesPerSec::new) {
             return LinkRate::About(rate);
         }
-        let trusted = self.lone.weight() >= MIN_LONE && self.lone.explained() >= MIN_EXPLAINED;
-        let slope = self.lone.slope().filter(|slope| trusted && *slope > 0.0);
         let bound = self.lower_bound.and_then(BytesPerSec::new);
-        match slope.and_then(|slope| BytesPerSec::new(1e9 / slope)) {
-            Some(rate) if bound.is_none_or(|bound| rate > bound) => LinkRate::About(rate),
+        match self.lone_rate.and_then(BytesPerSec::new) {
+            // Both are measured, with errors of their own: close to each other they are the same.
+            Some(rate) if bound.is_none_or(|bound| rate.get() > SAME * bound.get()) => {
+                LinkRate::About(rate)
+            }
             _ => bound.map_or(LinkRate::Unknown, LinkRate::AtLeast),
         }
     }

@@ -25,6 +25,8 @@ struct SentBlock {
     alone: bool,
     /// Whether it followed the one before after more than a round trip: then they hardly met.
     apart: bool,
+    /// Time since the write of the block before, and its wire length over this one's, at least 1.
+    pause: Option<(Duration, f64)>,
 }
 
 /// A probe that waits for its reply.
@@ -53,7 +55,7 @@ pub(super) struct Inflight {
     next_probe: u64,
     probe: Option<SentProbe>,
     last_ack: Option<LastAck>,
-    last_written: Option<Time>,
+    last_written: Option<(Time, usize)>,
     /// When the latest block that is acknowledged was written.
     acked_written: Option<Time>,
     queue: LinkQueue,
@@ -160,6 +162,7 @@ impl Inflight {
             fed,
             alone,
             apart: alone,
+            pause: None,
         });
     }
 
@@ -195,10 +198,15 @@ impl Inflight {
             .filter(|block| block.wire_end <= position)
         {
             block.written = Some(now);
-            let pause = self.last_written.map(|last| now.saturating_since(last));
-            block.apart |= block.fed != Fed::Backlogged
-                && pause.zip(rtt).is_some_and(|(pause, rtt)| pause >= rtt);
-            self.last_written = Some(now);
+            if block.fed != Fed::Backlogged {
+                block.pause = self.last_written.map(|(last, len)| {
+                    let longer = len as f64 / block.wire_len.max(1) as f64;
+                    (now.saturating_since(last), longer.max(1.0))
+                });
+                let pause = block.pause.map(|(pause, _)| pause);
+                block.apart |= pause.zip(rtt).is_some_and(|(pause, rtt)| pause >= rtt);
+            }
+            self.last_written = Some((now, block.wire_len));
             self.written += 1;
         }
         if let Some(probe) = self
@@ -286,9 +294,14 @@ impl Inflight {
         }
         if let (true, Some(written)) = (first.alone, first.written) {
             link.record_flight(now, flight, self.one_way(written, ack.received_nanos));
-        } else if let (true, Some(written)) = (last.apart, last.written) {
+        } else if let Some(written) = last.written {
             let one_way = self.one_way(written, ack.received_nanos);
-            link.record_lone(last.wire_len, one_way);
+            // The block before, of about the same time on the link, was off it when this one came.
+            let gone = last.pause.zip(link.queued(one_way));
+            let gone = gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
+            if last.apart || gone {
+                link.record_lone(last.wire_len, one_way);
+            }
         }
         let written_within = last
             .written
