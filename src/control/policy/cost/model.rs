@@ -42,9 +42,14 @@ const LEAST_DEVIATION: f64 = 0.01;
 const VARIANCE_GROWTH: f64 = 2e-6;
 /// Factor on the typical time of an arm that was never measured.
 const UNPROVEN_TIME: f64 = 1.25;
+/// Runs are not what arms differ in elsewhere: how far an arm's strength may be off on them.
+const RUNS_DEVIATION: f64 = 0.15;
 /// Worst-case costs in the typical table are medians; other content takes from a third to three
 /// times as long, one standard deviation of the logarithm.
 const TYPICAL_TIME_DEVIATION: f64 = 0.5;
+
+/// Length that stands for blocks up to 128 B.
+const SHORTEST_LEN: f64 = 112.0;
 
 /// Blocks that are alike: of about the same length and texture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,10 +59,10 @@ pub(crate) struct BlockClass {
 }
 
 impl BlockClass {
-    /// Powers of four: up to 512 B, 2 KiB, 8 KiB, 32 KiB, 128 KiB and beyond.
+    /// Powers of four: up to 128 B, 512 B, 2 KiB, 8 KiB, 32 KiB, 128 KiB and beyond.
     pub(crate) fn of(plain_len: usize, texture: Texture) -> Self {
         let mut size = 0;
-        while size < 5 && plain_len > 512 << (2 * u32::from(size)) {
+        while size < 6 && plain_len > 128 << (2 * u32::from(size)) {
             size += 1;
         }
         Self { size, texture }
@@ -65,20 +70,24 @@ impl BlockClass {
 
     /// Whether its blocks are worth a shadow of their own.
     pub(crate) const fn is_large(self) -> bool {
-        self.size >= 3
+        self.size >= 4
     }
 
     fn typical_len(self) -> f64 {
-        256.0 * f64::from(1_u32 << (2 * u32::from(self.size)))
+        match self.size {
+            0 => SHORTEST_LEN,
+            size => 64.0 * f64::from(1_u32 << (2 * u32::from(size))),
+        }
     }
 
     /// How compressible a block of `plain_len` bytes is against one of the class's typical length.
     fn scale(self, plain_len: f64) -> f64 {
         match self.texture {
-            Texture::Records => {
+            // Among the shortest, what a message is counts for more than its length.
+            Texture::Records if self.size > 0 => {
                 (typical_level(plain_len) / typical_level(self.typical_len())).min(2.0)
             }
-            Texture::Runs | Texture::Noise => 1.0,
+            Texture::Records | Texture::Runs | Texture::Noise => 1.0,
         }
     }
 
@@ -105,6 +114,8 @@ impl BlockClass {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArmModel {
     arm: Arm,
+    /// Strength in the typical table; zero if not known.
+    typical: f32,
     strength: f32,
     /// Shadow encodes that the strength was learned from.
     strengths: f32,
@@ -235,12 +246,23 @@ impl ClassModel {
         self.arms.iter().find(|known| known.arm == arm)
     }
 
-    fn arm_mut(&mut self, arm: Arm, strength: f32, speed: Speed) -> &mut ArmModel {
+    /// What the strengths measured here have in common against the typical ones: only their proportions
+    /// are measured, since a level is a level by the strength of the arm that found it.
+    fn gauge(&self) -> f32 {
+        let known = self.arms.iter().filter(|arm| arm.strengths > 0.0 && arm.typical > 0.0);
+        let (sum, count) = known.fold((1.0, 1.0), |(sum, count), arm| {
+            (sum + arm.strength / arm.typical, count + 1.0)
+        });
+        sum / count
+    }
+
+    fn arm_mut(&mut self, arm: Arm, typical: f32, strength: f32, speed: Speed) -> &mut ArmModel {
         let known = self.arms.iter().position(|known| known.arm == arm);
         let at = known.unwrap_or(self.arms.len());
         if known.is_none() {
             self.arms.push(ArmModel {
                 arm,
+                typical,
                 strength,
                 strengths: 0.0,
                 encode: speed.encode,
@@ -370,6 +392,7 @@ impl Models<'_> {
             (shared, shared.and_then(|class| class.arm(arm))),
         ];
         let typical = row.at(plain_len);
+        let gauge = own.or(shared).map_or(1.0, |class| f64::from(class.gauge()));
         let find = |weight: fn(&ArmModel) -> f32| {
             models.iter().find_map(|(class, model)| {
                 let model = model.filter(|model| weight(model) > 0.0)?;
@@ -384,11 +407,11 @@ impl Models<'_> {
                 (f64::from(model.strength), variance.sqrt())
             }
             None => (
-                models
-                    .iter()
-                    .find_map(|(_, model)| Some(f64::from((*model)?.strength)))
-                    .unwrap_or(typical.strength),
-                strength_deviation(arm),
+                typical.strength * gauge,
+                match class.texture {
+                    Texture::Runs => RUNS_DEVIATION,
+                    Texture::Records | Texture::Noise => strength_deviation(arm),
+                },
             ),
         };
         let timed = find(|model| model.encodes).map(|(_, model)| model);
@@ -454,12 +477,10 @@ impl Model {
             return None;
         }
         let blocks = class.blocks;
-        let model = class.arm_mut(arm, inherited.unwrap_or(typical), speed);
+        let model = class.arm_mut(arm, typical, inherited.unwrap_or(typical), speed);
         model.learn_times(row, sample);
         model.measured_block = blocks;
         let strength = model.strength.max(0.1);
-        // The block's level is defined by the arm that carried it: its strength is known.
-        model.strengths = model.strengths.max(1.0);
         let level = sample.level(strength)?;
         class.learn_level(level, sample.plain_len);
         Some(level)
@@ -480,7 +501,8 @@ impl Model {
         let inherited = shared.and_then(|shared| shared.strength(sample.class, arm));
         let class = self.class_mut(sample.class);
         let blocks = class.blocks;
-        let model = class.arm_mut(arm, inherited.unwrap_or(typical), speed);
+        let usual = class.level.max(LEAST_LEVEL);
+        let model = class.arm_mut(arm, typical, inherited.unwrap_or(typical), speed);
         model.learn_times(row, sample);
         model.measured_block = blocks;
         let Some(of_one) = sample.level(1.0) else {
@@ -489,12 +511,10 @@ impl Model {
         match sent.level {
             Some(level) if level >= LEAST_LEVEL => {
                 let strength = (of_one / level).clamp(0.0, 5.0);
-                learn(
-                    &mut model.strength,
-                    &mut model.strengths,
-                    strength,
-                    STRENGTH_GAIN,
-                );
+                // By what there was to find: a quotient of two small numbers is mostly chance, and too
+                // high on average.
+                let gain = STRENGTH_GAIN * (level / usual).min(1.0);
+                learn(&mut model.strength, &mut model.strengths, strength, gain);
                 Some(level)
             }
             Some(_) if of_one < LEAST_LEVEL => {
@@ -508,7 +528,7 @@ impl Model {
                 model.strengths += 1.0;
                 class.learn_level(level, sample.plain_len);
                 if reference.is_some() && level > LEAST_LEVEL {
-                    let weak = class.arm_mut(sent.arm, 0.0, speed);
+                    let weak = class.arm_mut(sent.arm, 0.0, 0.0, speed);
                     learn(&mut weak.strength, &mut weak.strengths, 0.0, STRENGTH_GAIN);
                 }
                 Some(level)
