@@ -16,6 +16,7 @@ pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use super::{Choice, Reason, Situation};
+use crate::control::LinkRate;
 use crate::codecs::{Arm, TypicalRow, typical};
 use crate::units::Time;
 
@@ -38,6 +39,11 @@ const SMALL: usize = 4096;
 const RIVAL_EVERY: u32 = 2;
 /// .. if that costs no more than so many times as much.
 const RIVAL: f64 = 1.1;
+/// While the link's rate is not known, every other of so many looks goes to an arm that makes another
+/// length, then fewer and fewer ..
+const RATELESS: u32 = 32;
+/// .. which would be the best one on a link so many times slower.
+const SLOWER: f64 = 30.0;
 /// A link that no codec can help is looked at again after so many blocks. Also the chances after
 /// which some arm is measured again whatever it promises, so that no estimate freezes.
 const RESAMPLE: u32 = 64;
@@ -109,6 +115,8 @@ pub(super) struct Cost {
     skipped: u32,
     /// Small blocks for which identity was best.
     plain_small: u32,
+    /// Looks since the link's rate was last known.
+    rateless: u32,
 }
 
 impl Cost {
@@ -124,6 +132,7 @@ impl Cost {
             class: BlockClass::default(),
             skipped: 0,
             plain_small: 0,
+            rateless: 0,
         }
     }
 
@@ -144,7 +153,7 @@ impl Cost {
         let Some(best) = self.looks.first().copied() else {
             return Choice::new(0, Reason::Only);
         };
-        let (look, reason) = self.settle(class, best);
+        let (look, reason) = self.settle(situation, &stages, class, best);
         // What would be cheaper and may not be taken is the reason then.
         let barred = self
             .looks
@@ -246,13 +255,22 @@ impl Cost {
     }
 
     /// The arm to take: the best one, or the current one while it is hardly worse.
-    fn settle(&mut self, class: BlockClass, best: Look) -> (Look, Reason) {
+    fn settle(
+        &mut self,
+        situation: &Situation<'_>,
+        stages: &Stages,
+        class: BlockClass,
+        best: Look,
+    ) -> (Look, Reason) {
         let current = self
             .current
             .filter(|(known, _)| *known == class)
             .and_then(|(_, arm)| self.looks.iter().find(|look| look.arm == arm))
             .filter(|look| look.barred.is_none())
             .copied();
+        if let Some(other) = self.other_length(situation, stages, best) {
+            return (other, Reason::Explored);
+        }
         if let Some(rival) = self.rival(best) {
             return (rival, Reason::Explored);
         }
@@ -270,6 +288,35 @@ impl Cost {
         } else {
             (current, Reason::Kept)
         }
+    }
+
+    /// On an idle link of unknown rate, now and then the arm that would be best on a much slower one:
+    /// messages as alike as those of one kind often are show no rate, unless their wire lengths differ.
+    fn other_length(
+        &mut self,
+        situation: &Situation<'_>,
+        stages: &Stages,
+        best: Look,
+    ) -> Option<Look> {
+        if matches!(situation.link.rate(), LinkRate::About(_)) {
+            self.rateless = 0;
+            return None;
+        }
+        if stages.followers >= 1.0 || self.class.is_large() {
+            return None;
+        }
+        self.rateless = self.rateless.saturating_add(1);
+        let due = self.rateless.is_power_of_two()
+            || (self.rateless < RATELESS && self.rateless % 2 == 0);
+        let slow = Stages {
+            link_nanos_per_byte: SLOWER * stages.link_nanos_per_byte,
+            ..*stages
+        };
+        let cost = |look: &Look| look.cost + slow.link_nanos(look.wire_len);
+        let allowed = self.looks.iter().filter(|look| look.barred.is_none());
+        let other = allowed.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
+        let differs = (other.wire_len - best.wire_len).abs() > 0.1 * best.wire_len;
+        (due && differs).then_some(*other)
     }
 
     /// An arm that may as well be the best, now and then, where plain small blocks go out: those show
