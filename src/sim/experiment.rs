@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::{CodecCosts, End, Happening, LinkConfig, Memo, NodeConfig, SimError, World};
 use crate::codecs::{Arm, info};
-use crate::control::PolicyConfig;
+use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::session::{
-    Event, OpenError, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
+    Decision, Event, OpenError, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
 };
 use crate::units::{BytesPerSec, CpuLoad, Time};
 use crate::wire::StreamId;
@@ -229,6 +229,11 @@ pub struct Outcome {
     pub sessions: [SessionStats; 2],
     /// What happened in every hundred messages.
     pub timeline: Vec<Window>,
+    /// A's decisions, if its session keeps them ([`SessionConfig::trace`](crate::session::SessionConfig::trace)),
+    /// their times counted from the first send.
+    pub decisions: Vec<Decision>,
+    /// What A knows of B at the end, for a run that is not to begin with nothing.
+    pub knowledge: PeerKnowledge,
 }
 
 impl Outcome {
@@ -376,6 +381,7 @@ struct Run<'a> {
     times: Vec<Duration>,
     timeline: Vec<Window>,
     counted: Vec<(Arm, u64)>,
+    decisions: Vec<Decision>,
     /// The message for which the timer is set.
     timer_for: Option<usize>,
     /// Changes before messages up to this one were made.
@@ -413,6 +419,7 @@ impl<'a> Run<'a> {
             times: Vec::new(),
             timeline: Vec::new(),
             counted: Vec::new(),
+            decisions: Vec::new(),
             timer_for: None,
             changed: 0,
         })
@@ -455,6 +462,7 @@ impl<'a> Run<'a> {
         if self.times.len() % WINDOW != 0 {
             self.end_window();
         }
+        self.take_decisions();
         let sessions = [End::A, End::B].map(|end| self.world.session(end).stats());
         Ok(Outcome {
             policy,
@@ -471,8 +479,10 @@ impl<'a> Run<'a> {
                 .session(End::A)
                 .stream_stats(self.stream)
                 .unwrap_or_default(),
+            knowledge: self.world.session(End::A).knowledge(),
             sessions,
             timeline: self.timeline,
+            decisions: self.decisions,
         })
     }
 
@@ -546,11 +556,22 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// In time: a session keeps only its latest.
+    fn take_decisions(&mut self) {
+        let began = self.began;
+        let taken = self.world.take_decisions(End::A);
+        self.decisions.extend(taken.into_iter().map(|decision| {
+            let at = Time::ZERO + decision.at.saturating_since(began);
+            Decision { at, ..decision }
+        }));
+    }
+
     fn elapsed(&self) -> Duration {
         self.world.now().saturating_since(self.began)
     }
 
     fn end_window(&mut self) {
+        self.take_decisions();
         let session = self.world.session(End::A);
         let stats = session.stream_stats(self.stream).unwrap_or_default();
         let mut arms = Vec::new();
