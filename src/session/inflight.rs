@@ -298,7 +298,8 @@ impl Inflight {
             let one_way = self.one_way(written, ack.received_nanos);
             // The block before, of about the same time on the link, was off it when this one came.
             let gone = last.pause.zip(link.queued(one_way));
-            let gone = gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
+            let gone =
+                gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
             if last.apart || gone {
                 link.record_lone(last.wire_len, one_way);
             }

@@ -16,8 +16,8 @@ pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use super::{Choice, Reason, Situation};
-use crate::control::LinkRate;
 use crate::codecs::{Arm, TypicalRow, typical};
+use crate::control::LinkRate;
 use crate::units::Time;
 
 /// Settings of the cost policy.
@@ -306,8 +306,8 @@ impl Cost {
             return None;
         }
         self.rateless = self.rateless.saturating_add(1);
-        let due = self.rateless.is_power_of_two()
-            || (self.rateless < RATELESS && self.rateless % 2 == 0);
+        let due =
+            self.rateless.is_power_of_two() || (self.rateless < RATELESS && self.rateless % 2 == 0);
         let slow = Stages {
             link_nanos_per_byte: SLOWER * stages.link_nanos_per_byte,
             ..*stages

@@ -249,7 +249,10 @@ impl ClassModel {
     /// What the strengths measured here have in common against the typical ones: only their proportions
     /// are measured, since a level is a level by the strength of the arm that found it.
     fn gauge(&self) -> f32 {
-        let known = self.arms.iter().filter(|arm| arm.strengths > 0.0 && arm.typical > 0.0);
+        let known = self
+            .arms
+            .iter()
+            .filter(|arm| arm.strengths > 0.0 && arm.typical > 0.0);
         let (sum, count) = known.fold((1.0, 1.0), |(sum, count), arm| {
             (sum + arm.strength / arm.typical, count + 1.0)
         });
