@@ -133,9 +133,12 @@ const ASSUMED: f64 = 125e6;
 /// Growth of the assumed rate with each round trip that finds the codec to be the bottleneck.
 const GROWTH: f64 = 2.0;
 /// Growth of a measured rate likewise, if the acknowledgement covers a span so long that it would show
-/// a link that is any slower than the codec.
-const PROBE_GAIN: f64 = 1.25;
+/// a link that is any slower than the codec ..
+const RISE: f64 = 1.25;
 const CLEAR_SPAN: Duration = Duration::from_millis(1);
+/// .. or if the codec fills this share of what the link is taken for, and yet the link runs dry.
+/// Not above 1 / `RISE`, or what is known could run away from a link that is slower.
+const FILLED: f64 = 0.8;
 /// Faster than any link; memory to memory.
 const MOST_ASSUMED: f64 = 100e9;
 /// What a lower bound loses with each sample below it, so that it does not outlive its link.
@@ -200,8 +203,9 @@ impl LinkEstimator {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
                     // would never show its rate: assume more until it does.
                     self.assumed = (self.assumed * GROWTH).min(MOST_ASSUMED);
-                    if let Some(known) = self.busy_rate.as_mut().filter(|_| time >= CLEAR_SPAN) {
-                        *known = (*known * PROBE_GAIN).min(MOST_ASSUMED);
+                    let clear = |known: &&mut f64| time >= CLEAR_SPAN || rate > FILLED * **known;
+                    if let Some(known) = self.busy_rate.as_mut().filter(clear) {
+                        *known = (*known * RISE).min(MOST_ASSUMED);
                     }
                 }
             }
