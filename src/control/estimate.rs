@@ -194,10 +194,42 @@ impl StreamEstimates {
     }
 }
 
+/// What decoding one codec's blocks costs the peer.
+#[derive(Clone, Copy, Debug)]
+struct CodecDecode {
+    /// The totals as they were reported last.
+    last: DecodeReport,
+    cost: CostEstimator,
+    /// Measured over typical time.
+    factor: Option<f64>,
+    /// Reports of other codecs since the last of this one.
+    stale: i32,
+}
+
+impl CodecDecode {
+    fn new(codec: CodecId) -> Self {
+        Self {
+            last: no_blocks(codec),
+            cost: CostEstimator::default(),
+            factor: None,
+            stale: 0,
+        }
+    }
+}
+
+const fn no_blocks(codec: CodecId) -> DecodeReport {
+    DecodeReport {
+        codec,
+        blocks: 0,
+        plain_bytes: 0,
+        nanos: 0,
+    }
+}
+
 /// What decoding costs the peer, by codec, from its reports.
 #[derive(Clone, Debug, Default)]
 pub struct DecodeEstimates {
-    codecs: Vec<(DecodeReport, CostEstimator, Option<f64>)>,
+    codecs: Vec<CodecDecode>,
     /// Measured over typical time, for all codecs.
     factor: Option<f64>,
     /// Reports that cannot be true: counts that fell, or more time than has passed.
@@ -207,33 +239,24 @@ pub struct DecodeEstimates {
 /// No decoder is slower than this; what a peer reports beyond it is clamped. Arbitrary: a tenth of
 /// the slowest decoder measured (bzip2 at 256 B, 7 MB/s).
 const MAX_DECODE_NANOS_PER_BYTE: f64 = 1500.0;
-/// Weight of a report in the factors.
+/// Weight of a report in the factors, and how far off one may be to count in full.
 const FACTOR_GAIN: f64 = 0.3;
+const MAX_FACTOR_JUMP: f64 = 3.0;
+/// What of a codec's own factor each report of others leaves.
+const STALE_KEEP: f64 = 0.9;
 /// Nor costs more than this for a block, however short. Arbitrary, well over liblzma's 42 µs.
 const MAX_DECODE_FIXED_NANOS: f64 = 1e6;
 
 impl DecodeEstimates {
     /// Takes in the peer's totals for one codec.
     pub fn record(&mut self, report: &DecodeReport) {
-        let known = self
-            .codecs
-            .iter_mut()
-            .find(|(last, ..)| last.codec == report.codec);
-        let (last, cost, factor) = if let Some((last, cost, factor)) = known {
-            (last, cost, factor)
-        } else {
-            let nothing = DecodeReport {
-                codec: report.codec,
-                blocks: 0,
-                plain_bytes: 0,
-                nanos: 0,
-            };
-            self.codecs.push((nothing, CostEstimator::default(), None));
-            let Some((last, cost, factor)) = self.codecs.last_mut() else {
-                return;
-            };
-            (last, cost, factor)
-        };
+        let known = self.position(report.codec);
+        let at = known.unwrap_or(self.codecs.len());
+        if known.is_none() {
+            self.codecs.push(CodecDecode::new(report.codec));
+        }
+        let known = &mut self.codecs[at];
+        let last = known.last;
         let deltas = (
             report.blocks.checked_sub(last.blocks),
             report.plain_bytes.checked_sub(last.plain_bytes),
@@ -243,7 +266,7 @@ impl DecodeEstimates {
             self.absurd += 1;
             return;
         };
-        *last = *report;
+        known.last = *report;
         if blocks == 0 {
             return;
         }
@@ -254,7 +277,9 @@ impl DecodeEstimates {
             self.absurd += 1;
         }
         let nanos = nanos.min(most);
-        cost.record(bytes as usize, Duration::from_nanos(nanos as u64));
+        known
+            .cost
+            .record(bytes as usize, Duration::from_nanos(nanos as u64));
         // Of the codec's levels the usual one stands for all: they differ far less in decoding.
         let typical = typical(Arm {
             codec: report.codec,
@@ -263,40 +288,46 @@ impl DecodeEstimates {
         let typical = typical.map_or(0.0, |row| row.at(bytes).decode_nanos);
         let sample = nanos / typical;
         if sample.is_finite() && sample > 0.0 {
-            for factor in [factor, &mut self.factor] {
+            for factor in [&mut known.factor, &mut self.factor] {
                 let known = factor.unwrap_or(sample);
-                *factor = Some(known + FACTOR_GAIN * (sample - known));
+                // A block that waited for the processor must not condemn its codec.
+                let bounded = sample.clamp(known / MAX_FACTOR_JUMP, known * MAX_FACTOR_JUMP);
+                *factor = Some(known + FACTOR_GAIN * (bounded - known));
             }
         }
+        for (other, codec) in self.codecs.iter_mut().enumerate() {
+            codec.stale = if other == at { 0 } else { codec.stale + 1 };
+        }
+    }
+
+    fn position(&self, codec: CodecId) -> Option<usize> {
+        self.codecs
+            .iter()
+            .position(|known| known.last.codec == codec)
     }
 
     /// The time that the peer takes to decode blocks of `codec`, or `None` without a report.
     pub fn line(&self, codec: CodecId) -> Option<CostLine> {
-        self.codecs
-            .iter()
-            .find(|(last, ..)| last.codec == codec)?
-            .1
-            .line()
+        self.codecs[self.position(codec)?].cost.line()
     }
 
     /// The time that the peer takes for a block of `codec` that typically takes `typical_nanos`:
     /// scaled by what it reported of this codec, or else of the others. `None` without any report.
     pub fn nanos(&self, codec: CodecId, typical_nanos: f64) -> Option<f64> {
-        let known = self.codecs.iter().find(|(last, ..)| last.codec == codec);
-        let factor = known.and_then(|(.., factor)| *factor).or(self.factor)?;
+        let all = self.factor?;
+        let known = self.position(codec).map(|at| &self.codecs[at]);
+        let factor = known
+            .and_then(|known| Some((known.factor?, known.stale)))
+            // What was measured long ago tells less than what others show now.
+            .map_or(all, |(factor, stale)| all + (factor - all) * STALE_KEEP.powi(stale));
         Some(typical_nanos * factor)
     }
 
     /// Forgets the totals but not what was learned from them: the next report counts from zero, as on a
     /// new connection to the same peer.
     pub fn restart(&mut self) {
-        for (last, ..) in &mut self.codecs {
-            *last = DecodeReport {
-                codec: last.codec,
-                blocks: 0,
-                plain_bytes: 0,
-                nanos: 0,
-            };
+        for known in &mut self.codecs {
+            known.last = no_blocks(known.last.codec);
         }
         self.absurd = 0;
     }
