@@ -271,7 +271,7 @@ impl Receiver {
         elapsed: Duration,
     ) -> Result<(), WireError> {
         let (bytes, crc) = block.result?;
-        self.decode_nanos += saturating_nanos(elapsed);
+        self.decode_nanos = self.decode_nanos.saturating_add(saturating_nanos(elapsed));
         self.count_decoded(block.codec, bytes.len(), elapsed);
         for inbound in &mut self.inbound {
             if let Inbound::Block { state, .. } = inbound {

@@ -531,7 +531,7 @@ impl Sender {
             return;
         };
         self.budget.spend(now, elapsed);
-        self.encode_nanos += saturating_nanos(elapsed);
+        self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(elapsed));
         let start = self.output.position();
         let EncodedBlock {
             plain,

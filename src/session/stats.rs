@@ -93,7 +93,8 @@ impl StreamStats {
         stats.messages += messages;
         stats.plain_bytes += plain;
         stats.wire_bytes += wire;
-        stats.encode_nanos += crate::units::saturating_nanos(encode);
+        let encode = crate::units::saturating_nanos(encode);
+        stats.encode_nanos = stats.encode_nanos.saturating_add(encode);
     }
 }
 
