@@ -1,5 +1,10 @@
 //! Experiments in virtual time: sessions, links and processors of the simulator.
 
+mod absurd;
+mod change;
+mod common;
 mod echo;
 mod experiment;
+mod oracle;
+mod starved;
 mod thesis;
