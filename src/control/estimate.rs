@@ -202,6 +202,10 @@ struct CodecDecode {
     cost: CostEstimator,
     /// Measured over typical time.
     factor: Option<f64>,
+    /// Whether the latest report was far above the factor.
+    jumped: bool,
+    /// Whether it was reported since the last fading.
+    fresh: bool,
     /// Reports of other codecs since the last of this one.
     stale: i32,
 }
@@ -212,6 +216,8 @@ impl CodecDecode {
             last: no_blocks(codec),
             cost: CostEstimator::default(),
             factor: None,
+            jumped: false,
+            fresh: false,
             stale: 0,
         }
     }
@@ -232,6 +238,7 @@ pub struct DecodeEstimates {
     codecs: Vec<CodecDecode>,
     /// Measured over typical time, for all codecs.
     factor: Option<f64>,
+    fresh: bool,
     /// Reports that cannot be true: counts that fell, or more time than has passed.
     absurd: u64,
 }
@@ -242,6 +249,8 @@ const MAX_DECODE_NANOS_PER_BYTE: f64 = 1500.0;
 /// Weight of a report in the factors, and how far off one may be to count in full.
 const FACTOR_GAIN: f64 = 0.3;
 const MAX_FACTOR_JUMP: f64 = 3.0;
+/// What fading leaves of a factor's logarithm.
+const FADE: f64 = 0.8;
 /// What of a codec's own factor each report of others leaves.
 const STALE_KEEP: f64 = 0.9;
 /// Nor costs more than this for a block, however short. Arbitrary, well over liblzma's 42 µs.
@@ -288,10 +297,21 @@ impl DecodeEstimates {
         let typical = typical.map_or(0.0, |row| row.at(bytes).decode_nanos);
         let sample = nanos / typical;
         if sample.is_finite() && sample > 0.0 {
+            // A block that waited for the processor must not condemn its codec, but two in a row tell.
+            let jumped = known
+                .factor
+                .is_some_and(|factor| sample > factor * MAX_FACTOR_JUMP);
+            let again = core::mem::replace(&mut known.jumped, jumped) && jumped;
+            known.fresh = true;
+            self.fresh = true;
             for factor in [&mut known.factor, &mut self.factor] {
-                let known = factor.unwrap_or(sample);
-                // A block that waited for the processor must not condemn its codec.
-                let bounded = sample.clamp(known / MAX_FACTOR_JUMP, known * MAX_FACTOR_JUMP);
+                // The first one too: the peer's machine is like those of the table, give or take.
+                let known = factor.unwrap_or_else(|| sample.clamp(0.2, 5.0));
+                let bounded = if again {
+                    sample
+                } else {
+                    sample.clamp(known / MAX_FACTOR_JUMP, known * MAX_FACTOR_JUMP)
+                };
                 *factor = Some(known + FACTOR_GAIN * (bounded - known));
             }
         }
@@ -321,6 +341,19 @@ impl DecodeEstimates {
             // What was measured long ago tells less than what others show now.
             .map_or(all, |(factor, stale)| all + (factor - all) * STALE_KEEP.powi(stale));
         Some(typical_nanos * factor)
+    }
+
+    /// Takes in that a while has passed: what nothing reported confirms any more fades, lest a codec that
+    /// once looked dear to the peer is never tried again. Called with each round trip that is measured.
+    pub fn fade(&mut self) {
+        for known in &mut self.codecs {
+            if !core::mem::take(&mut known.fresh) {
+                known.factor = known.factor.map(|factor| factor.powf(FADE));
+            }
+        }
+        if !core::mem::take(&mut self.fresh) {
+            self.factor = self.factor.map(|factor| factor.powf(FADE));
+        }
     }
 
     /// Forgets the totals but not what was learned from them: the next report counts from zero, as on a

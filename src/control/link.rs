@@ -37,6 +37,12 @@ impl RttEstimator {
         }
     }
 
+    /// Keeps what is known, as if it had been measured at `now`: on a clock that may be another.
+    pub fn restart(&mut self, now: Time) {
+        self.current_min = self.min().map(|min| (now, min));
+        self.previous_min = None;
+    }
+
     /// The smoothed round trip, queueing included; `None` before the first.
     pub fn smoothed(&self) -> Option<Duration> {
         self.smoothed
@@ -132,8 +138,8 @@ impl Default for LinkEstimator {
 const ASSUMED: f64 = 125e6;
 /// Growth of the assumed rate with each round trip that finds the codec to be the bottleneck.
 const GROWTH: f64 = 2.0;
-/// Growth of a measured rate likewise, if the acknowledgement covers a span so long that it would show
-/// a link that is any slower than the codec ..
+/// Growth of a measured rate likewise, if the link is fast and the acknowledgement covers a span so
+/// long that it would show one that is any slower than the codec ..
 const RISE: f64 = 1.25;
 const CLEAR_SPAN: Duration = Duration::from_millis(1);
 /// .. or if the codec fills this share of what the link is taken for, and yet the link runs dry.
@@ -161,7 +167,7 @@ const OUTLIER_NANOS: f64 = 5e3;
 /// So many in a row are taken for chance.
 const MAX_OUTLIERS: u32 = 4;
 /// How long what passed counts as what can pass.
-const PASSING_HALF_LIFE: Duration = Duration::from_millis(20);
+const PASSING_HALF_LIFE: Duration = Duration::from_millis(5);
 /// Weight of a rate that falls while the peer is short of processor time.
 const DISTRUST: f64 = 0.1;
 /// A rate over this time counts fully; over less, what timers and schedulers do to it counts too.
@@ -182,7 +188,9 @@ impl LinkEstimator {
 
     /// Takes in that `bytes` reached the peer within `time`, on a link that was `fed` meanwhile.
     pub fn record_delivery(&mut self, bytes: u64, time: Duration, fed: Fed) {
-        let Some(rate) = BytesPerSec::from_transfer(bytes, time).map(BytesPerSec::get) else {
+        let Some(rate) =
+            BytesPerSec::from_transfer(bytes, time).map(|rate| rate.get().min(MOST_ASSUMED))
+        else {
             return;
         };
         if time >= CLEAR_SPAN {
@@ -203,7 +211,9 @@ impl LinkEstimator {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
                     // would never show its rate: assume more until it does.
                     self.assumed = (self.assumed * GROWTH).min(MOST_ASSUMED);
-                    let clear = |known: &&mut f64| time >= CLEAR_SPAN || rate > FILLED * **known;
+                    let clear = |known: &&mut f64| {
+                        rate > FILLED * **known || (time >= CLEAR_SPAN && **known >= ASSUMED / 2.0)
+                    };
                     if let Some(known) = self.busy_rate.as_mut().filter(clear) {
                         *known = (*known * RISE).min(MOST_ASSUMED);
                     }

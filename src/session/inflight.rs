@@ -90,7 +90,7 @@ impl LinkQueue {
 /// link: it is the bottleneck, and the time of arrival shows its rate.
 const STRETCH: f64 = 1.5;
 /// What the first one-way time counts as, ns.
-const ONE_WAY_ORIGIN: i128 = 10_000_000;
+const ONE_WAY_ORIGIN: i128 = 10_000_000_000;
 /// Shorter stretches may be the peer's scheduler. Arbitrary.
 const LEAST_STRETCH: Duration = Duration::from_micros(300);
 
@@ -245,6 +245,7 @@ impl Inflight {
         &mut self,
         now: Time,
         ack: &Ack,
+        position: u64,
         rtt_min: Option<Duration>,
         link: &mut LinkEstimator,
     ) -> Result<(), WireError> {
@@ -273,7 +274,7 @@ impl Inflight {
         {
             fed = fed.and(if block.apart { Fed::Idle } else { block.fed });
             // A flight begins with a block that had the link to itself.
-            if block.alone || first.is_none() {
+            if block.apart || first.is_none() {
                 (first, flight) = (Some(*block), 0);
             }
             last = Some(*block);
@@ -309,7 +310,7 @@ impl Inflight {
             .zip(self.acked_written)
             .map(|(last, before)| last.saturating_since(before));
         self.acked_written = last.written.or(self.acked_written);
-        if let Some(before) = self.last_ack {
+        if let Some(before) = self.last_ack.filter(|_| ack.wire_bytes <= position) {
             let delta = (
                 ack.wire_bytes.checked_sub(before.wire_bytes),
                 ack.received_nanos.checked_sub(before.received_nanos),
@@ -333,6 +334,10 @@ impl Inflight {
             } else {
                 self.absurd += 1;
             }
+        }
+        if ack.wire_bytes > position {
+            self.absurd += 1;
+            return Ok(());
         }
         self.last_ack = Some(LastAck {
             wire_bytes: ack.wire_bytes,

@@ -160,7 +160,7 @@ impl Session {
             last_peer_stream: None,
             sender,
             receiver: Receiver::new(config.max_block, config.max_message),
-            path: Path::new(&mut config),
+            path: Path::new(&mut config, now),
             events: VecDeque::new(),
             probe_reply: None,
             last_probe: None,

@@ -22,13 +22,15 @@ pub(super) struct Path {
 
 impl Path {
     /// Begins with what `config` says is known.
-    pub(super) fn new(config: &mut SessionConfig) -> Self {
+    pub(super) fn new(config: &mut SessionConfig, now: Time) -> Self {
         let mut known = config
             .knowledge
             .take()
             .map_or_else(PeerKnowledge::default, |known| *known);
         known.decode.restart();
         known.link.restart();
+        known.rtt.restart(now);
+        known.codecs.model.restart(now);
         Self {
             known,
             ..Self::default()

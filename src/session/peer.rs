@@ -185,9 +185,10 @@ impl Session {
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> Result<(), WireError> {
         let known = &mut self.path.known;
         let rtt_min = known.rtt.min();
+        let position = self.sender.output.position();
         self.sender
             .inflight
-            .on_ack(now, ack, rtt_min, &mut known.link)?;
+            .on_ack(now, ack, position, rtt_min, &mut known.link)?;
         ack.decoded
             .iter()
             .for_each(|report| known.decode.record(report));
@@ -199,6 +200,7 @@ impl Session {
         self.sender
             .inflight
             .on_probe_reply(now, reply, &mut known.rtt, &mut known.link);
+        known.decode.fade();
         let load = CpuLoad::new(f64::from(reply.load_permille) / 1000.0);
         self.peer_load = Some(load);
         self.path.peer_saturated = load.get() >= SATURATED;

@@ -137,7 +137,11 @@ impl Sender {
 
     /// When blocks that wait for the first acknowledgement go on without.
     pub(super) fn held_until(&self) -> Option<Time> {
-        let waits = !self.flight_over && !self.ready.is_empty() && !self.inflight.has_block_acked();
+        let builds = self.encoding.is_none() && self.output.len() < self.block_len;
+        let waits = builds
+            && !self.flight_over
+            && !self.ready.is_empty()
+            && !self.inflight.has_block_acked();
         self.held_until.filter(|_| waits)
     }
 
@@ -200,14 +204,14 @@ impl Sender {
                 if now < until {
                     // Acknowledgements may be held back, but not with the reply to a probe.
                     self.wants_probe = true;
-                    return false;
+                    return self.pass_to_fixed(streams);
                 }
                 self.flight_over = true;
             }
             block_len = block_len.min(FIRST_BLOCK);
         }
         let budget_left = !self.budget.available(now).is_zero();
-        let queued = stream.send.queued_bytes.saturating_mul(self.ready.len());
+        let queued = stream.send.plain_len().saturating_mul(self.ready.len());
         let wanted = Wanted {
             plain_len: queued.min(block_len),
             queued_behind: queued.saturating_sub(block_len),
@@ -215,7 +219,6 @@ impl Sender {
         };
         let choice = self.choose(now, stream, wanted, path, budget_left);
         let texture = wanted.texture;
-        let class = BlockClass::of(wanted.plain_len, texture);
         let number = choice.arm;
         let arm = self.arms.as_slice()[number];
         let buffer = self.output.buffer();
@@ -232,14 +235,14 @@ impl Sender {
         } else {
             (self.run + 1).min(MOST_RUN)
         };
-        self.begin_shadow(lead, class, arm);
+        self.begin_shadow(lead, texture, arm);
         for member in &self.builder.members {
             if let Some(stream) = streams.find(member.stream) {
                 stream.policy.on_sent(member.messages);
                 let stats = &mut stream.stats;
                 stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));
                 stats.latest = Some((arm, choice.reason));
-                if choice.reason == Reason::Budget {
+                if choice.reason == Reason::Budget && arm == Arm::IDENTITY {
                     stats.out_of_budget += 1;
                 }
                 if member.stream == lead {
@@ -265,8 +268,21 @@ impl Sender {
         true
     }
 
+    /// Puts a stream in front that does not wait for the first acknowledgement; false without one.
+    fn pass_to_fixed(&mut self, streams: &mut Streams) -> bool {
+        let asked = self.ready.len().min(MAX_ASKED);
+        let next = (1..asked).find(|at| {
+            let stream = streams.find(self.ready[*at]);
+            stream.is_some_and(|stream| !stream.policy.is_adaptive())
+        });
+        if let Some(at) = next {
+            self.ready.rotate_left(at);
+        }
+        next.is_some()
+    }
+
     /// Has the block that was just gathered tried with other arms too, if that was planned.
-    fn begin_shadow(&mut self, lead: StreamId, class: BlockClass, arm: Arm) {
+    fn begin_shadow(&mut self, lead: StreamId, texture: Texture, arm: Arm) {
         if self.shadows.planned.is_empty() {
             return;
         }
@@ -275,7 +291,8 @@ impl Sender {
         let subject = Subject {
             stream: lead,
             own: self.builder.is_mostly(lead),
-            class,
+            // As it came out, which is how the block itself will be learned from.
+            class: BlockClass::of(self.builder.plain_len, texture),
             sent: Sent { arm, level: None },
         };
         let encodes = arm != Arm::IDENTITY;
@@ -322,7 +339,8 @@ impl Sender {
         }
         let affordable = affordable_nanos(self.budget.available(now), self.budget.rate());
         let allowance = if adaptive && budget_left {
-            self.shadows.allowance_nanos(now, self.load)
+            self.shadows
+                .allowance_nanos(now, self.load, self.budget.rate())
         } else {
             None
         };
@@ -387,7 +405,7 @@ impl Sender {
 
     /// What is known of each arm for the next block of a stream, or one of the latest length.
     pub(super) fn explain(&self, stream: &Stream, path: &Path) -> Vec<ArmReport> {
-        let queued = stream.send.queued_bytes.min(self.block_len);
+        let queued = stream.send.plain_len().min(self.block_len);
         let (latest_len, latest_texture) = stream.latest_block;
         let (plain_len, texture) = if queued > 0 {
             (queued, texture_of(stream))
@@ -539,6 +557,7 @@ impl Sender {
             crc,
             result,
         } = block;
+        let failed = result.is_err();
         let written = match result {
             Ok(Encoded::Written(len)) => Some(len),
             Ok(Encoded::NotSmaller) => {
@@ -559,7 +578,11 @@ impl Sender {
             encode: elapsed,
             texture,
         };
-        let level = self.record_estimates(&sent, streams, path);
+        let level = if failed {
+            None
+        } else {
+            self.record_estimates(&sent, streams, path)
+        };
         self.shadows.on_encoded(level);
         let decode_nanos = path.decode_nanos(arm, plain.len());
         path.peer_budget.on_block(now, decode_nanos);

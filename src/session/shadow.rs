@@ -9,11 +9,11 @@ use core::time::Duration;
 
 use super::job::{ShadowJob, ShadowedBlock};
 use crate::codecs::Arm;
-use crate::control::{BlockClass, Sent};
+use crate::control::{BlockClass, BudgetRate, Sent};
 use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::StreamId;
 
-/// Share of one processor that shadows may take over time. Arbitrary.
+/// Share of one processor, or of a smaller codec budget, that shadows may take over time. Arbitrary.
 const SHARE: f64 = 0.1;
 /// Idle share of the processors from which on shadows get all of their share, and what of it they get
 /// without any. Arbitrary.
@@ -47,7 +47,7 @@ enum State {
 pub(super) struct Shadows {
     state: State,
     saved_nanos: f64,
-    filled_at: Time,
+    filled_at: Option<Time>,
     /// Arms planned for the block that is being built.
     pub(super) planned: Vec<usize>,
     spare: Vec<u8>,
@@ -60,7 +60,7 @@ impl Default for Shadows {
         Self {
             state: State::Idle,
             saved_nanos: FIRST_NANOS,
-            filled_at: Time::ZERO,
+            filled_at: None,
             planned: Vec::new(),
             spare: Vec::new(),
             encoded: 0,
@@ -72,11 +72,18 @@ impl Default for Shadows {
 impl Shadows {
     /// The processor time that there is for shadows now; `None` while one is under way.
     /// Little of it on processors that are busy with other things.
-    pub(super) fn allowance_nanos(&mut self, now: Time, load: CpuLoad) -> Option<f64> {
-        let passed = saturating_nanos(now.saturating_since(self.filled_at)) as f64;
-        self.filled_at = now;
+    pub(super) fn allowance_nanos(
+        &mut self,
+        now: Time,
+        load: CpuLoad,
+        budget: Option<BudgetRate>,
+    ) -> Option<f64> {
+        let since = self.filled_at.replace(now).unwrap_or(now);
+        let passed = saturating_nanos(now.saturating_since(since)) as f64;
+        let granted = budget.map_or(1.0, |rate| rate.as_nanos_per_sec() as f64 * 1e-9);
         let idle = ((1.0 - load.get()) / IDLE_ENOUGH).clamp(LEAST_IDLE, 1.0);
-        self.saved_nanos = (self.saved_nanos + passed * SHARE * idle).min(MOST_SAVED_NANOS);
+        self.saved_nanos =
+            (self.saved_nanos + passed * SHARE * idle * granted.min(1.0)).min(MOST_SAVED_NANOS);
         (matches!(self.state, State::Idle) && self.saved_nanos > 0.0).then_some(self.saved_nanos)
     }
 

@@ -39,6 +39,9 @@ pub(super) struct Stream {
     pub(super) stats: StreamStats,
 }
 
+/// Bytes of a record header, usually: kind, stream and length as short numbers.
+const LIKELY_HEADER: usize = 3;
+
 /// Sending direction.
 ///
 /// ```text
@@ -91,6 +94,13 @@ impl SendStream {
             deficit: 0,
             place_in_block: (0, 0),
         }
+    }
+
+    /// About how many plain bytes the queue makes: payloads and record headers.
+    pub(super) fn plain_len(&self) -> usize {
+        let messages = self.queue.len();
+        let payload = self.queued_bytes - messages * MESSAGE_CHARGE as usize;
+        payload + messages * LIKELY_HEADER
     }
 
     /// What beginning the front message takes of the window; nothing once it has begun.

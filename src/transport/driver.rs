@@ -22,7 +22,7 @@ use super::path;
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
 use crate::session::{
-    BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session, ShadowedBlock,
+    BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session, SessionError, ShadowedBlock,
 };
 use crate::units::Time;
 use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
@@ -359,7 +359,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     fn start_encoding(&mut self) {
-        while let Some(job) = self.session.poll_encode(self.now) {
+        loop {
+            if self.session.has_queued() {
+                // What a block costs besides its codec shows between two of them.
+                self.now = self.clock.now();
+            }
+            let Some(job) = self.session.poll_encode(self.now) else {
+                return;
+            };
             let mut worker = self.node.take_worker();
             let clock = self.clock;
             if prior_encode_nanos(job.arm(), job.plain_len()) <= MAX_INLINE_NANOS {
@@ -453,9 +460,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
     }
 
-    fn on_closed(&mut self, result: Result<(), crate::session::SessionError>) {
+    fn on_closed(&mut self, result: Result<(), SessionError>) {
         // What a peer that broke the protocol has shown is not worth keeping.
-        if result.is_ok() && self.session.has_decided() {
+        let broken = matches!(result, Err(SessionError::Peer(_)));
+        if !broken && self.session.has_decided() {
             let knowledge = self.session.knowledge();
             self.node
                 .remember(core::mem::take(&mut self.known_as), knowledge);
@@ -588,7 +596,7 @@ impl<I> Drop for Driver<I> {
     fn drop(&mut self) {
         // Reached without a closed session only when the runtime drops its tasks.
         self.shared.close_inbox();
-        let lost = Err(crate::session::SessionError::ConnectionLost);
+        let lost = Err(SessionError::ConnectionLost);
         for (_, stream) in self.streams.drain() {
             stream.end(lost.clone().map_err(RecvError::Session));
             stream.close_sending();

@@ -357,10 +357,7 @@ impl Cost {
         }
         standing.left -= 1;
         self.looks.clear();
-        Some(Choice {
-            regret: Duration::ZERO,
-            ..standing.choice
-        })
+        Some(standing.choice)
     }
 
     /// Lets a choice stand where looking again and again would cost more than it could find.
@@ -443,10 +440,13 @@ impl Cost {
         if into.is_empty() && self.skipped >= RESAMPLE {
             // Nobody promises anything: the one that comes nearest, or was measured longest ago.
             let oldest = self.skipped / RESAMPLE % 2 == 0;
+            let affordable = situation.affordable_nanos;
             let others = self.looks.iter().filter(|look| {
                 look.arm != 0
                     && look.arm != chosen.arm
+                    && look.barred.is_none()
                     && look.shadow_nanos() <= allowance_nanos / 4.0
+                    && affordable.is_none_or(|nanos| look.shadow_nanos() <= nanos)
             });
             let next = if oldest {
                 others.min_by_key(|look| look.age)
