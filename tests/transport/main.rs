@@ -1,6 +1,8 @@
 //! The transport over real sockets. No test depends on how fast the machine is: whatever waits has
 //! a bound of a minute, and counts are compared instead of times.
 
+#[cfg(all(feature = "relay", feature = "generate", feature = "zstd"))]
+mod change;
 mod executor;
 mod hostile;
 mod lifecycle;

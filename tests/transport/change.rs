@@ -1,0 +1,106 @@
+//! The link changes under a running connection: the decisions follow, over real sockets.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tautline::control::PolicyConfig;
+use tautline::generate::{Content, Generator};
+use tautline::relay::{LinkConfig, Relay};
+use tautline::session::{Decision, SessionConfig, StreamConfig};
+use tautline::transport::{Connection, Node, NodeConfig};
+use tautline::units::BytesPerSec;
+
+use crate::support::within;
+
+fn link(mbit: f64) -> LinkConfig {
+    LinkConfig {
+        // Little of what left before a change is still on its way after it.
+        queue: Some(16 << 10),
+        ..LinkConfig::with_rate(BytesPerSec::new(mbit * 125_000.0).expect("above zero"))
+    }
+}
+
+/// Decisions from 100 ms after the change until the end of the phase.
+async fn settled(connection: &Connection, phase: Duration) -> Vec<Decision> {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    connection.take_decisions().await.expect("an open session");
+    tokio::time::sleep(phase).await;
+    connection
+        .take_decisions()
+        .await
+        .expect("an open session")
+        .into()
+}
+
+/// Mean of what the link was taken for, Mbit/s, and the share of decisions that took more time than
+/// zstd at level 4 and less usually does.
+fn summary(decisions: &[Decision]) -> (f64, f64) {
+    let rates: Vec<f64> = decisions
+        .iter()
+        .filter_map(|decision| decision.link_rate)
+        .map(|rate| rate.get() / 125_000.0)
+        .collect();
+    let heavy = decisions
+        .iter()
+        .filter(|decision| tautline::codecs::prior_encode_nanos(decision.arm, 16_384) > 200_000);
+    (
+        rates.iter().sum::<f64>() / rates.len().max(1) as f64,
+        heavy.count() as f64 / decisions.len().max(1) as f64,
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decisions_follow_a_link_that_changes() {
+    within(async {
+        let session = SessionConfig::default()
+            .policy(PolicyConfig::default())
+            .trace(true)
+            .send_queue(1 << 20);
+        let node = Node::new(NodeConfig::default().guard(None).session(session)).expect("a node");
+        let listener = node
+            .listen(&"127.0.0.1:0".parse().expect("an address"))
+            .await
+            .expect("a free port");
+        let target: std::net::SocketAddr = listener
+            .local_address()
+            .expect("bound")
+            .to_string()
+            .parse()
+            .expect("a socket address");
+        let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+        let relay = Relay::start(any, target, link(100.0)).expect("a free port");
+        let tautline::relay::RelayAddr::Tcp(address) = *relay.local_addr() else {
+            panic!("a TCP address");
+        };
+        let sink = tokio::spawn(async move {
+            let connection = listener.accept().await.expect("a connection");
+            let stream = connection.accept().await.expect("open").expect("a stream");
+            while let Ok(Some(_)) = stream.recv().await {}
+        });
+        let connection = node.connect(&address.into()).await.expect("a peer");
+        let stream = connection
+            .open("traffic", StreamConfig::default())
+            .await
+            .expect("open");
+        let messages: Vec<Bytes> = Generator::new(Content::Telecom, 5).take(5000).collect();
+        let sender = tokio::spawn(async move {
+            for message in messages.iter().cycle() {
+                if stream.send(message.clone()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let fast = summary(&settled(&connection, Duration::from_millis(300)).await);
+        relay.set_link(link(1.0));
+        let slow = summary(&settled(&connection, Duration::from_millis(1500)).await);
+        relay.set_link(link(1000.0));
+        let again = summary(&settled(&connection, Duration::from_millis(300)).await);
+        println!("Mbit/s and share of heavy arms: {fast:.2?}, {slow:.2?}, {again:.2?}");
+        sender.abort();
+        sink.abort();
+        assert!(slow.1 > 0.5, "a slow link is worth a heavy codec: {slow:?}");
+        assert!(again.1 < 0.5, "a fast one is not: {again:?}");
+        assert!(slow.0 < fast.0 && slow.0 < again.0, "and was seen to be");
+    })
+    .await;
+}
