@@ -33,6 +33,13 @@ const CLEAR_GAIN: f64 = 0.15;
 const PATIENCE: f64 = 0.1;
 /// A small block's choice stands for so many blocks in the same circumstances.
 const SMALL_REUSE: u32 = 8;
+/// Choices that stand at once, for blocks of different lengths. Arbitrary.
+const MAX_STANDING: usize = 16;
+/// How far the time that the link still needs may be off for a choice to stand, ns.
+const BACKLOG_SLACK: f64 = 100.0;
+/// Where no codec helps, the link may have so much to do without hiding one, ns: less than the fastest
+/// takes for a large block.
+const HOPELESS_BACKLOG: f64 = 20e3;
 /// Plain length up to which a block counts as small, bytes.
 const SMALL: usize = 4096;
 /// Of small blocks for which identity is best, one in so many looks goes to the next best arm ..
@@ -96,6 +103,8 @@ struct Standing {
     backlog_nanos: f64,
     followers: f64,
     choice: Choice,
+    /// Whether no arm could have been better than identity.
+    hopeless: bool,
     left: u32,
 }
 
@@ -107,7 +116,9 @@ pub(super) struct Cost {
     current: Option<(BlockClass, usize)>,
     /// What staying with the current arm has cost, in shares of a block's cost.
     stayed: f64,
-    standing: Option<Standing>,
+    standing: Vec<Standing>,
+    /// Which of them gives way to the next one.
+    oldest: usize,
     /// The latest looks, cheapest first; empty after a standing choice.
     looks: Vec<Look>,
     class: BlockClass,
@@ -127,7 +138,8 @@ impl Cost {
             candidates: Vec::new(),
             current: None,
             stayed: 0.0,
-            standing: None,
+            standing: Vec::new(),
+            oldest: 0,
             looks: Vec::new(),
             class: BlockClass::default(),
             skipped: 0,
@@ -337,22 +349,31 @@ impl Cost {
         stages: &Stages,
         class: BlockClass,
     ) -> Option<Choice> {
-        let standing = self.standing.as_mut()?;
-        let near = |a: f64, b: f64| (a - b).abs() <= 0.2 * b + 100.0;
-        let same = standing.left > 0
-            && standing.class == class
-            && near(situation.plain_len as f64, standing.plain_len as f64)
-            && near(
-                stages.link_nanos_per_byte * 1e3,
-                standing.link_nanos_per_byte * 1e3,
-            )
-            && near(stages.link_backlog_nanos, standing.backlog_nanos)
-            && (stages.followers < 1.0) == (standing.followers < 1.0)
-            && stages.encode_price + stages.decode_price < 0.05
+        let near = |a: f64, b: f64, slack: f64| (a - b).abs() <= 0.2 * b + slack;
+        let calm = stages.encode_price + stages.decode_price < 0.05
             && !situation.peer_starved
             && situation.affordable_nanos.is_none_or(|nanos| nanos > 1e6);
+        let at = self.standing.iter().position(|standing| {
+            standing.class == class
+                && situation.plain_len.abs_diff(standing.plain_len) <= standing.plain_len / 8
+        })?;
+        let standing = &mut self.standing[at];
+        let same = calm
+            && standing.left > 0
+            && near(
+                stages.link_nanos_per_byte,
+                standing.link_nanos_per_byte,
+                0.0,
+            )
+            && (standing.hopeless && stages.link_backlog_nanos <= HOPELESS_BACKLOG
+                || near(
+                    stages.link_backlog_nanos,
+                    standing.backlog_nanos,
+                    BACKLOG_SLACK,
+                ))
+            && (stages.followers < 1.0) == (standing.followers < 1.0);
         if !same {
-            self.standing = None;
+            self.standing.swap_remove(at);
             return None;
         }
         standing.left -= 1;
@@ -389,15 +410,22 @@ impl Cost {
         } else {
             return;
         };
-        self.standing = Some(Standing {
+        let standing = Standing {
             class,
             plain_len: situation.plain_len,
             link_nanos_per_byte: stages.link_nanos_per_byte,
             backlog_nanos: stages.link_backlog_nanos,
             followers: stages.followers,
             choice,
+            hopeless,
             left,
-        });
+        };
+        if self.standing.len() < MAX_STANDING {
+            self.standing.push(standing);
+        } else {
+            self.oldest = (self.oldest + 1) % MAX_STANDING;
+            self.standing[self.oldest] = standing;
+        }
     }
 
     /// Arms worth encoding the block that was just chosen for, beside its way; `allowance_nanos` is
