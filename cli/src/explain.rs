@@ -139,7 +139,7 @@ pub(crate) fn print_path(
     )
 }
 
-/// All arms, as [`print`] says it.
+/// All arms, as [`print()`] says it.
 pub(crate) fn json(reports: &[ArmReport]) -> Value {
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     reports
