@@ -43,7 +43,9 @@ pub use self::id::{Arm, CodecId, Level, ParseArmError};
 pub use self::info::{CodecInfo, default_level, info, supported};
 pub use self::prior::{prior_decode_nanos, prior_encode_nanos};
 pub use self::typical::measured_arms;
-pub(crate) use self::typical::{Row as TypicalRow, strength_deviation, typical, typical_level};
+pub(crate) use self::typical::{
+    Row as TypicalRow, Typical, strength_deviation, typical, typical_level,
+};
 
 /// What [`Codecs::encode`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

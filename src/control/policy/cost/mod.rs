@@ -206,7 +206,7 @@ impl Cost {
             speed: situation.shared.speed,
         };
         let plain_len = situation.plain_len as f64;
-        let level = models.level(class);
+        let known = models.known(class, plain_len);
         // With a starved peer, nothing that costs it more than what it has now.
         let most_decode = situation.peer_starved.then(|| {
             let current = self.current.and_then(|(_, at)| self.candidates.get(at));
@@ -216,9 +216,10 @@ impl Cost {
         self.looks.clear();
         for (arm, candidate) in self.candidates.iter().enumerate() {
             let Some(row) = candidate.row else { continue };
-            let typical_decode = row.at(plain_len).decode_nanos;
+            let typical = row.at(plain_len);
+            let typical_decode = typical.decode_nanos;
             let too_dear = most_decode.is_some_and(|most| typical_decode > most);
-            let expected = models.expect(class, plain_len, level, candidate.arm, row);
+            let expected = known.expect(candidate.arm, &typical);
             let over_budget = situation
                 .affordable_nanos
                 .is_some_and(|affordable| expected.encode_nanos > affordable);

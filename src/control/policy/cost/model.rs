@@ -14,7 +14,7 @@
 //! Times are kept as factors on the arm's typical cost at the block's length
 //! ([`TypicalRow`]), so that fixed and per-byte cost keep their proportion.
 
-use crate::codecs::{Arm, TypicalRow, strength_deviation, typical_level};
+use crate::codecs::{Arm, Typical, TypicalRow, strength_deviation, typical_level};
 use crate::control::Texture;
 use crate::units::Time;
 
@@ -373,38 +373,57 @@ pub(crate) struct Models<'a> {
     pub(crate) speed: Speed,
 }
 
-impl Models<'_> {
-    /// The level that a block of this class is expected to have.
-    pub(crate) fn level(&self, class: BlockClass) -> Level {
-        let known = self.own.level(class).or_else(|| self.shared.level(class));
-        match known {
-            Some((level, levels)) => Level {
-                expected: level,
-                most: level + class.level_doubt() / (1.0 + levels),
-            },
-            None => Level {
-                expected: class.typical_level(),
-                most: class.typical_level() + class.level_doubt(),
-            },
+/// What is known for blocks of one class and length, looked up once for all arms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    own: Option<&'a ClassModel>,
+    shared: Option<&'a ClassModel>,
+    speed: Speed,
+    texture: Texture,
+    plain_len: f64,
+    level: Level,
+    gauge: f64,
+}
+
+impl<'a> Models<'a> {
+    /// What is known for blocks of `class` with `plain_len` bytes.
+    pub(crate) fn known(&self, class: BlockClass, plain_len: f64) -> Known<'a> {
+        let (own, shared) = (self.own.class(class), self.shared.class(class));
+        let measured = |known: &&&ClassModel| known.arms.iter().any(|arm| arm.strengths > 0.0);
+        let gauge = own.as_ref().filter(measured).or(shared.as_ref());
+        Known {
+            own,
+            shared,
+            speed: self.speed,
+            texture: class.texture,
+            plain_len,
+            level: self.level(class, plain_len),
+            gauge: gauge.map_or(1.0, |class| f64::from(class.gauge())),
         }
     }
 
-    /// What is expected of `arm` for a block of `plain_len` bytes; `level` is the class's.
-    pub(crate) fn expect(
-        &self,
-        class: BlockClass,
-        plain_len: f64,
-        level: Level,
-        arm: Arm,
-        row: &TypicalRow,
-    ) -> Expected {
-        let (own, shared) = (self.own.class(class), self.shared.class(class));
+    /// The level that a block of this class and length is expected to have.
+    fn level(&self, class: BlockClass, plain_len: f64) -> Level {
+        let known = self.own.level(class).or_else(|| self.shared.level(class));
+        let (level, levels) = known.unwrap_or_else(|| (class.typical_level(), 0.0));
+        let scale = class.scale(plain_len);
+        Level {
+            expected: scale * level,
+            most: scale * (level + class.level_doubt() / (1.0 + levels)),
+        }
+    }
+}
+
+impl Known<'_> {
+    /// What is expected of `arm`, of which this is typical at the block's length.
+    pub(crate) fn expect(&self, arm: Arm, typical: &Typical) -> Expected {
+        let Self {
+            plain_len, level, ..
+        } = *self;
         let models = [
-            (own, own.and_then(|class| class.arm(arm))),
-            (shared, shared.and_then(|class| class.arm(arm))),
+            (self.own, self.own.and_then(|class| class.arm(arm))),
+            (self.shared, self.shared.and_then(|class| class.arm(arm))),
         ];
-        let typical = row.at(plain_len);
-        let gauge = own.or(shared).map_or(1.0, |class| f64::from(class.gauge()));
         let find = |weight: fn(&ArmModel) -> f32| {
             models.iter().find_map(|(class, model)| {
                 let model = model.filter(|model| weight(model) > 0.0)?;
@@ -419,8 +438,8 @@ impl Models<'_> {
                 (f64::from(model.strength), variance.sqrt())
             }
             None => (
-                typical.strength * gauge,
-                match class.texture {
+                typical.strength * self.gauge,
+                match self.texture {
                     Texture::Runs => RUNS_DEVIATION,
                     Texture::Records | Texture::Noise => strength_deviation(arm),
                 },
@@ -436,11 +455,8 @@ impl Models<'_> {
         };
         let decode =
             find(|model| model.decodes).map_or(self.speed.decode, |(_, model)| model.decode);
-        let scale = class.scale(plain_len);
-        let wire = |strength: f64, level: f64| {
-            let level = level * scale;
-            plain_len * (-(strength * level).clamp(0.0, 12.0)).exp()
-        };
+        let wire =
+            |strength: f64, level: f64| plain_len * (-(strength * level).clamp(0.0, 12.0)).exp();
         // An arm that was never measured must promise a little more than one that was. What it finds
         // too little of costs no more than its time: the block then goes out as it is.
         let unproven = if timed.is_some() {
