@@ -1,5 +1,6 @@
 //! The link changes under a running connection: the decisions follow, over real sockets.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,21 +21,26 @@ fn link(mbit: f64) -> LinkConfig {
     }
 }
 
-/// Decisions from 100 ms after the change until the end of the phase.
-async fn settled(connection: &Connection, phase: Duration) -> Vec<Decision> {
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    connection.take_decisions().await.expect("an open session");
-    tokio::time::sleep(phase).await;
-    connection
-        .take_decisions()
-        .await
-        .expect("an open session")
-        .into()
+/// Waits until the decisions of a while are as they should be on the link of the moment; how long that
+/// takes is the machine's business, and the simulator's tests judge it.
+async fn follows(connection: &Connection, settled: impl Fn(f64, f64) -> bool) {
+    let mut last = (0.0, 0.0);
+    for _ in 0..40 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let decisions = connection.take_decisions().await.expect("an open session");
+        if decisions.len() >= 3 {
+            last = summary(&decisions);
+            if settled(last.0, last.1) {
+                return;
+            }
+        }
+    }
+    panic!("not followed: {last:?} Mbit/s and share of heavy arms");
 }
 
 /// Mean of what the link was taken for, Mbit/s, and the share of decisions that took more time than
 /// zstd at level 4 and less usually does.
-fn summary(decisions: &[Decision]) -> (f64, f64) {
+fn summary(decisions: &VecDeque<Decision>) -> (f64, f64) {
     let rates: Vec<f64> = decisions
         .iter()
         .filter_map(|decision| decision.link_rate)
@@ -90,17 +96,15 @@ async fn decisions_follow_a_link_that_changes() {
                 }
             }
         });
-        let fast = summary(&settled(&connection, Duration::from_millis(300)).await);
+        follows(&connection, |rate, _| rate > 10.0).await;
         relay.set_link(link(1.0));
-        let slow = summary(&settled(&connection, Duration::from_millis(1500)).await);
+        // A slow link is worth a heavy codec ..
+        follows(&connection, |rate, heavy| rate < 10.0 && heavy > 0.5).await;
         relay.set_link(link(1000.0));
-        let again = summary(&settled(&connection, Duration::from_millis(300)).await);
-        println!("Mbit/s and share of heavy arms: {fast:.2?}, {slow:.2?}, {again:.2?}");
+        // .. and a fast one is not.
+        follows(&connection, |rate, heavy| rate > 50.0 && heavy < 0.5).await;
         sender.abort();
         sink.abort();
-        assert!(slow.1 > 0.5, "a slow link is worth a heavy codec: {slow:?}");
-        assert!(again.1 < 0.5, "a fast one is not: {again:?}");
-        assert!(slow.0 < fast.0 && slow.0 < again.0, "and was seen to be");
     })
     .await;
 }
