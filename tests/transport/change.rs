@@ -23,24 +23,24 @@ fn link(mbit: f64) -> LinkConfig {
 
 /// Waits until the decisions of a while are as they should be on the link of the moment; how long that
 /// takes is the machine's business, and the simulator's tests judge it.
-async fn follows(connection: &Connection, settled: impl Fn(f64, f64) -> bool) {
-    let mut last = (0.0, 0.0);
+async fn follows(connection: &Connection, settled: impl Fn(f64, f64, f64) -> bool) {
+    let mut last = (0.0, 0.0, 0.0);
     for _ in 0..40 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let decisions = connection.take_decisions().await.expect("an open session");
         if decisions.len() >= 3 {
             last = summary(&decisions);
-            if settled(last.0, last.1) {
+            if settled(last.0, last.1, last.2) {
                 return;
             }
         }
     }
-    panic!("not followed: {last:?} Mbit/s and share of heavy arms");
+    panic!("not followed: {last:?} Mbit/s, share of heavy arms, share with a peer to be spared");
 }
 
 /// Mean of what the link was taken for, Mbit/s, and the share of decisions that took more time than
-/// zstd at level 4 and less usually does.
-fn summary(decisions: &VecDeque<Decision>) -> (f64, f64) {
+/// zstd at level 4 and less usually does, and of those that spared a peer (this machine, if it is busy).
+fn summary(decisions: &VecDeque<Decision>) -> (f64, f64, f64) {
     let rates: Vec<f64> = decisions
         .iter()
         .filter_map(|decision| decision.link_rate)
@@ -49,9 +49,11 @@ fn summary(decisions: &VecDeque<Decision>) -> (f64, f64) {
     let heavy = decisions
         .iter()
         .filter(|decision| tautline::codecs::prior_encode_nanos(decision.arm, 16_384) > 200_000);
+    let spared = decisions.iter().filter(|decision| decision.peer_starved);
     (
         rates.iter().sum::<f64>() / rates.len().max(1) as f64,
         heavy.count() as f64 / decisions.len().max(1) as f64,
+        spared.count() as f64 / decisions.len().max(1) as f64,
     )
 }
 
@@ -96,13 +98,16 @@ async fn decisions_follow_a_link_that_changes() {
                 }
             }
         });
-        follows(&connection, |rate, _| rate > 10.0).await;
+        follows(&connection, |rate, _, _| rate > 10.0).await;
         relay.set_link(link(1.0));
         // A slow link is worth a heavy codec ..
-        follows(&connection, |rate, heavy| rate < 10.0 && heavy > 0.5).await;
+        follows(&connection, |rate, heavy, spared| {
+            rate < 10.0 && heavy + spared > 0.5
+        })
+        .await;
         relay.set_link(link(1000.0));
         // .. and a fast one is not.
-        follows(&connection, |rate, heavy| rate > 50.0 && heavy < 0.5).await;
+        follows(&connection, |rate, heavy, _| rate > 50.0 && heavy < 0.5).await;
         sender.abort();
         sink.abort();
     })
