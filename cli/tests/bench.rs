@@ -2,23 +2,16 @@
 //! child is ended, and every wait is bounded.
 #![cfg(unix)]
 
+mod support;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long any single run may take; far more than it needs.
-const LIMIT: Duration = Duration::from_secs(60);
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "bounds how long a test waits, and judges nothing"
-)]
-fn deadline() -> Instant {
-    Instant::now() + LIMIT
-}
+use crate::support::{LIMIT, deadline, finish, json_lines, text};
 
 /// 200 messages, much alike.
 fn corpus(folder: &Path) -> PathBuf {
@@ -34,46 +27,13 @@ fn corpus(folder: &Path) -> PathBuf {
 }
 
 fn start(file: &Path, arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_tautline"))
-        .arg("bench")
-        .arg("--corpus")
-        .arg(file)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts")
-}
-
-/// Waits for its end; what it prints is less than a pipe holds.
-fn end(mut child: Child) -> Output {
-    let until = deadline();
-    while child.try_wait().expect("a child").is_none() {
-        if until.elapsed() > Duration::ZERO {
-            child.kill().expect("a child");
-            panic!("it did not end within {LIMIT:?}");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    child.wait_with_output().expect("a child")
+    let file = file.to_str().expect("a plain path");
+    support::start(&[&["bench", "--corpus", file], arguments].concat())
 }
 
 fn bench(arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    end(start(&corpus(folder.path()), arguments))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn rows(output: &Output) -> Vec<Value> {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
-        .collect()
+    finish(start(&corpus(folder.path()), arguments))
 }
 
 fn number(row: &Value, field: &str) -> f64 {
@@ -100,7 +60,7 @@ fn every_mode_measures_every_policy_in_every_round() {
         "--no-guard",
         "--json",
     ];
-    let rows = rows(&bench(&arguments));
+    let rows = json_lines(&bench(&arguments));
     let named: Vec<_> = rows
         .iter()
         .map(|row| (row["mode"].as_str(), row["round"].as_u64()))
@@ -172,7 +132,7 @@ fn a_table_names_the_oracle_and_what_was_chosen() {
 #[test]
 fn busy_cores_are_reported_and_end_with_the_bench() {
     let arguments = ["--policy", "lz4", "--rounds", "1", "--busy-cores", "2"];
-    let rows = rows(&bench(
+    let rows = json_lines(&bench(
         &[&arguments[..], &["--no-guard", "--json"]].concat(),
     ));
     assert_eq!(rows.len(), 1);
@@ -197,7 +157,7 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
         assert!(error.contains(word), "{arguments:?}: {error}");
     }
-    let output = end(start(Path::new("nowhere.msgs"), &["--policy", "none"]));
+    let output = finish(start(Path::new("nowhere.msgs"), &["--policy", "none"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("nowhere.msgs"));
 }
@@ -227,7 +187,7 @@ fn an_interrupt_ends_the_nodes_too() {
     assert!(status.success());
     // It goes on printing until it is interrupted.
     let rest = std::thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
-    assert_eq!(end(child).status.code(), Some(130));
+    assert_eq!(finish(child).status.code(), Some(130));
     rest.join().expect("no panic").expect("readable");
     let until = deadline();
     for pid in children {

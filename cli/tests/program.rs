@@ -1,119 +1,15 @@
 //! The program as a user runs it. Every child is ended by the guard that holds it, and every wait is
 //! bounded.
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod support;
+
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-/// How long any single run may take; far more than it needs.
-const LIMIT: Duration = Duration::from_secs(60);
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "bounds how long a test waits, and judges nothing"
-)]
-fn deadline() -> Instant {
-    Instant::now() + LIMIT
-}
-
-fn tautline(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-/// Runs the program to its end.
-fn run(arguments: &[&str]) -> Output {
-    let mut child = tautline(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut stdout = child.stdout.take().expect("piped");
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        stdout.read_to_end(&mut text).expect("readable");
-        text
-    });
-    let until = deadline();
-    while child.try_wait().expect("a child").is_none() {
-        if until.elapsed() > Duration::ZERO {
-            child.kill().expect("a child");
-            panic!("{arguments:?} did not end within {LIMIT:?}");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let mut output = child.wait_with_output().expect("a child");
-    output.stdout = reader.join().expect("no panic");
-    output
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn json_lines(output: &Output) -> Vec<serde_json::Value> {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let stdout = text(&output.stdout);
-    stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
-        .collect()
-}
-
-/// An echo on a port of the system's choice.
-struct Echo {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    address: String,
-}
-
-impl Echo {
-    fn start() -> Self {
-        Self::start_with(&[])
-    }
-
-    /// One that takes messages as they come however busy this machine is: a sender spares a peer
-    /// that has no processor time.
-    fn start_unguarded() -> Self {
-        Self::start_with(&["--no-guard"])
-    }
-
-    fn start_with(more: &[&str]) -> Self {
-        let mut child = tautline(&[&["echo", "--listen", "127.0.0.1:0"], more].concat())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("its first line");
-        let address = line
-            .trim()
-            .strip_prefix("listening on ")
-            .expect("where it listens")
-            .to_owned();
-        Self {
-            child,
-            stdout,
-            address,
-        }
-    }
-
-    fn next_line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("a line");
-        line
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::support::{Echo, json_lines, run, tautline, text};
 
 fn write_msgs(path: &Path, messages: &[Vec<u8>]) {
     let mut file = std::fs::File::create(path).expect("a temporary file");

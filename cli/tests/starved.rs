@@ -3,8 +3,8 @@
 
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,40 +12,7 @@ use std::time::Duration;
 use tautline::codecs::{Arm, prior_encode_nanos};
 use tautline::generate::{Content, Generator};
 
-/// An echo at the lowest priority there is, with every processor busy with something else meanwhile.
-struct Starved {
-    child: Child,
-    address: String,
-}
-
-impl Starved {
-    fn start() -> Self {
-        let mut child = Command::new("nice")
-            .args(["-n", "19", env!("CARGO_BIN_EXE_tautline")])
-            .args(["echo", "--listen", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("`nice` and the program");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped"))
-            .read_line(&mut line)
-            .expect("a line that says where it listens");
-        let address = line
-            .split_whitespace()
-            .find(|word| word.contains("127.0.0.1:"))
-            .expect("its address")
-            .to_owned();
-        Self { child, address }
-    }
-}
-
-impl Drop for Starved {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::support::{Echo, json_lines, run};
 
 /// Threads that keep every processor busy until this is dropped.
 struct Burners {
@@ -83,30 +50,17 @@ impl Drop for Burners {
 /// Sends the messages to the echo: codec time per plain byte, ns, that the arms that carried them
 /// typically take. Not the time they took: everything takes longer on busy processors.
 fn heaviness(address: &str, corpus: &std::path::Path) -> f64 {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tautline"))
-        .args([
-            "send",
-            "--connect",
-            address,
-            "--json",
-            "--no-guard",
-            "--corpus",
-        ])
-        .arg(corpus)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program");
-    let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .expect("piped")
-        .read_to_string(&mut text)
-        .expect("text");
-    assert!(child.wait().expect("a child").success(), "{text}");
-    let line = text.lines().next().expect("a line for the file");
-    let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let file = corpus.to_str().expect("a plain path");
+    let output = run(&[
+        "send",
+        "--connect",
+        address,
+        "--json",
+        "--no-guard",
+        "--corpus",
+        file,
+    ]);
+    let row = json_lines(&output).swap_remove(0);
     let (mut nanos, mut plain) = (0.0, 0.0);
     for (name, stats) in row["arms"].as_object().expect("arms by name") {
         let arm: Arm = name.parse().expect("an arm");
@@ -127,7 +81,8 @@ fn a_starved_process_is_never_sent_heavier_codecs() {
         bytes.extend_from_slice(&message);
     }
     std::fs::write(&corpus, bytes).expect("room for a file");
-    let echo = Starved::start();
+    // With every processor busy with something else later, it hardly gets any.
+    let echo = Echo::start_nice();
     let before = heaviness(&echo.address, &corpus);
     let during = {
         let _burners = Burners::start();

@@ -188,9 +188,7 @@ impl LinkEstimator {
 
     /// Takes in that `bytes` reached the peer within `time`, on a link that was `fed` meanwhile.
     pub fn record_delivery(&mut self, bytes: u64, time: Duration, fed: Fed) {
-        let Some(rate) =
-            BytesPerSec::from_transfer(bytes, time).map(|rate| rate.get().min(MOST_ASSUMED))
-        else {
+        let Some(rate) = rate_of(bytes, time) else {
             return;
         };
         if time >= CLEAR_SPAN {
@@ -260,8 +258,7 @@ impl LinkEstimator {
         let on_link = one_way.saturating_sub(least);
         // So long that no scheduler or timer explains it.
         if on_link > CLEAR_SERIALISATION {
-            if let Some(rate) = BytesPerSec::from_transfer(bytes as u64, on_link) {
-                let rate = rate.get();
+            if let Some(rate) = rate_of(bytes as u64, on_link) {
                 // A peer that was not scheduled looks the same, but not twice.
                 let again = self
                     .slow_flight
@@ -280,15 +277,13 @@ impl LinkEstimator {
     /// on the link for no longer than the difference, whatever else was on its way.
     pub fn record_passage(&mut self, bytes: usize, rtt: Duration, rtt_min: Duration) {
         let on_link = rtt.saturating_sub(rtt_min).max(rtt_min / LEAST_PASSAGE);
-        let Some(rate) = BytesPerSec::from_transfer(bytes as u64, on_link) else {
+        let Some(rate) = rate_of(bytes as u64, on_link) else {
             return;
         };
-        if let Some(known) = &mut self.busy_rate {
-            if rate.get() > *known {
-                *known += RATE_GAIN * (rate.get() - *known);
-            }
-        } else {
-            self.lower_bound = Some(self.lower_bound.unwrap_or(0.0).max(rate.get()));
+        match self.busy_rate {
+            Some(known) if rate > known => smooth(&mut self.busy_rate, rate),
+            Some(_) => {}
+            None => self.lower_bound = Some(self.lower_bound.unwrap_or(0.0).max(rate)),
         }
     }
 
@@ -330,6 +325,7 @@ impl LinkEstimator {
     /// Forgets what depends on the clocks of one session.
     pub fn restart(&mut self) {
         self.lone = CostEstimator::default();
+        self.outliers = 0;
         self.one_way = RttEstimator::default();
         self.passing = 0.0;
         self.slow_flight = None;
@@ -373,6 +369,11 @@ impl LinkEstimator {
             LinkRate::AtLeast(rate) | LinkRate::About(rate) => Some(rate),
         }
     }
+}
+
+/// Bytes per second, no faster than any link whatever a peer says; `None` if nothing passed or no time.
+fn rate_of(bytes: u64, time: Duration) -> Option<f64> {
+    BytesPerSec::from_transfer(bytes, time).map(|rate| rate.get().min(MOST_ASSUMED))
 }
 
 fn smooth(estimate: &mut Option<f64>, sample: f64) {

@@ -171,7 +171,7 @@ mod tests {
             output.put_small(|out| out.extend_from_slice(b"head"));
             output.put_small(|out| out.extend_from_slice(b"er"));
             output.put_shared(Bytes::from_static(b"payload"));
-            output.put_owned(b"bodyXXX".to_vec(), 4);
+            output.put_owned(b"body, spare".to_vec(), 4);
             output.put_small(|out| out.extend_from_slice(b"end"));
             let mut seen = Vec::new();
             while output.len() > 0 {

@@ -9,7 +9,7 @@ use crate::control::PeerKnowledge;
 pub(super) struct PeerMemory {
     most: usize,
     known: HashMap<String, PeerKnowledge>,
-    /// In the order in which they were first remembered.
+    /// In the order in which they were last remembered.
     order: VecDeque<String>,
 }
 
@@ -30,9 +30,10 @@ impl PeerMemory {
         if self.most == 0 {
             return;
         }
-        if self.known.insert(peer.clone(), knowledge).is_none() {
-            self.order.push_back(peer);
+        if self.known.insert(peer.clone(), knowledge).is_some() {
+            self.order.retain(|known| *known != peer);
         }
+        self.order.push_back(peer);
         if self.order.len() > self.most {
             if let Some(oldest) = self.order.pop_front() {
                 self.known.remove(&oldest);
@@ -46,13 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_peer_is_forgotten_first() {
+    fn the_peer_met_longest_ago_is_forgotten_first() {
         let mut memory = PeerMemory::new(2);
         for peer in ["a", "b", "a", "c"] {
             memory.remember(peer.to_owned(), PeerKnowledge::default());
         }
-        assert!(memory.recall("a").is_none());
-        assert!(memory.recall("b").is_some() && memory.recall("c").is_some());
+        assert!(memory.recall("b").is_none());
+        assert!(memory.recall("a").is_some() && memory.recall("c").is_some());
         let mut none = PeerMemory::new(0);
         none.remember("a".to_owned(), PeerKnowledge::default());
         assert!(none.recall("a").is_none());

@@ -6,14 +6,14 @@ use tautline::codecs::CodecId;
 use tautline::session::{SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{Address, Connection, Listener, Stream};
 use tautline::wire::{
-    BlockHeader, Check, Control, Define, Features, Frame, GoAway, GoAwayCode, GroupId, Hello,
-    MAGIC, MESSAGE_CHARGE, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame,
+    BlockHeader, Check, Control, Define, Frame, GoAway, GoAwayCode, GroupId, Hello, MAGIC,
+    MESSAGE_CHARGE, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame,
     plain_crc,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{accept, listen, next, node, open, within};
+use super::support::{accept, hello, listen, next, node, open, within};
 
 const MAX_MESSAGE: usize = 100_000;
 const MAX_BLOCK: usize = 64 << 10;
@@ -108,24 +108,6 @@ impl Victim {
             other => panic!("{other}"),
         }
     }
-}
-
-fn hello() -> Vec<u8> {
-    let mut out = Vec::new();
-    Hello {
-        role: tautline::wire::Role::Connector,
-        versions: (1, 1),
-        session: [7; 16],
-        codecs: Vec::new(),
-        offered: Features::CHECKSUMS,
-        required: Features::default(),
-        max_message: 1 << 20,
-        max_block: 1 << 16,
-        max_streams: 100,
-        window: 1 << 16,
-    }
-    .put(&mut out);
-    out
 }
 
 /// The go-away at the end of what the listener's side says.

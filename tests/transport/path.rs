@@ -3,10 +3,9 @@
 use bytes::Bytes;
 use tautline::session::{Role, SessionConfig, SessionStats};
 use tautline::transport::Connection;
-use tautline::wire::{Features, Hello};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::support::{CARRIERS, Carrier, Pair, next, node, open, within};
+use super::support::{CARRIERS, Carrier, Pair, hello, next, node, open, within};
 
 async fn stats(connection: &Connection) -> SessionStats {
     within(connection.stats())
@@ -42,21 +41,7 @@ async fn a_socket_that_takes_no_more_is_known_until_it_does() {
     let connection = node(SessionConfig::default())
         .start(theirs, Role::Acceptor, "raw".into())
         .expect("a start");
-    let mut hello = Vec::new();
-    Hello {
-        role: Role::Connector,
-        versions: (1, 1),
-        session: [7; 16],
-        codecs: Vec::new(),
-        offered: Features::CHECKSUMS,
-        required: Features::default(),
-        max_message: 1 << 20,
-        max_block: 1 << 16,
-        max_streams: 100,
-        window: 1 << 16,
-    }
-    .put(&mut hello);
-    within(raw.write_all(&hello)).await.expect("a write");
+    within(raw.write_all(&hello())).await.expect("a write");
     let stream = open(&connection, "s").await;
     within(stream.send(Bytes::from(vec![7; 10_000])))
         .await

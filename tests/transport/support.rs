@@ -7,6 +7,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use tautline::session::{Role, SessionConfig, StreamConfig};
 use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Stream};
+use tautline::wire::{Features, Hello};
 
 /// More than anything here takes on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -150,4 +151,23 @@ pub(crate) fn numbered(number: u32, len: usize) -> Bytes {
 
 pub(crate) fn number(payload: &[u8]) -> u32 {
     u32::from_le_bytes(payload[..4].try_into().expect("four bytes"))
+}
+
+/// The bytes with which a connector without codecs begins, for peers made by hand.
+pub(crate) fn hello() -> Vec<u8> {
+    let mut out = Vec::new();
+    Hello {
+        role: Role::Connector,
+        versions: (1, 1),
+        session: [7; 16],
+        codecs: Vec::new(),
+        offered: Features::CHECKSUMS,
+        required: Features::default(),
+        max_message: 1 << 20,
+        max_block: 1 << 16,
+        max_streams: 100,
+        window: 1 << 16,
+    }
+    .put(&mut out);
+    out
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{BlockClass, Cost, Stages, stages};
+use super::{BlockClass, Cost, Stages, candidates, stages};
 use crate::codecs::Arm;
 use crate::control::policy::Situation;
 
@@ -62,8 +62,14 @@ impl Cost {
     pub(in super::super) fn explain(&self, situation: &Situation<'_>) -> Vec<ArmReport> {
         let stages: Stages = stages(situation);
         let class = BlockClass::of(situation.plain_len, situation.texture);
-        let mut scratch = self.clone();
-        let looks = scratch.look(situation, &stages, class);
+        let mut looks = Vec::new();
+        self.look_at(
+            &candidates(situation),
+            situation,
+            &stages,
+            class,
+            &mut looks,
+        );
         let current = self
             .current
             .map_or_else(|| looks.first().map(|look| look.arm), |(_, arm)| Some(arm));

@@ -51,8 +51,10 @@ const RIVAL: f64 = 1.1;
 const RATELESS: u32 = 32;
 /// .. which would be the best one on a link so many times slower.
 const SLOWER: f64 = 30.0;
-/// A link that no codec can help is looked at again after so many blocks. Also the chances after
-/// which some arm is measured again whatever it promises, so that no estimate freezes.
+/// A link that no codec can help is looked at again after so many blocks. Arbitrary.
+const HOPELESS_REUSE: u32 = 64;
+/// Chances after which some arm is measured again whatever it promises, so that no estimate freezes
+/// (decisions.md).
 const RESAMPLE: u32 = 64;
 /// Blocks expected of a class that has just begun; later, as many as there were (nothing is known of
 /// the end of a stream, and what has lasted long will last).
@@ -62,7 +64,8 @@ const MOST_HORIZON: f64 = 4096.0;
 const SHADOW_PRICE: f64 = 0.25;
 /// Shadows of one block.
 const MAX_SHADOWS: usize = 3;
-/// Shares of the codec budget of 20 ms that one block may take beyond what has been saved.
+/// What one block may take of a limited budget beyond what has been saved, as time at the budget's rate,
+/// ns: a tenth of the 20 ms in which codec time is to keep to it.
 const MAX_OVERDRAFT_NANOS: f64 = 2e6;
 
 /// The arms of a session with what they typically cost.
@@ -124,6 +127,8 @@ pub(super) struct Cost {
     class: BlockClass,
     /// Blocks since something was last measured in the shadow.
     skipped: u32,
+    /// Whether the arm measured longest ago had the last turn of those measured whatever they promise.
+    oldest_turn: bool,
     /// Small blocks for which identity was best.
     plain_small: u32,
     /// Looks since the link's rate was last known.
@@ -143,6 +148,7 @@ impl Cost {
             looks: Vec::new(),
             class: BlockClass::default(),
             skipped: 0,
+            oldest_turn: false,
             plain_small: 0,
             rateless: 0,
         }
@@ -189,17 +195,25 @@ impl Cost {
         choice
     }
 
-    /// What every arm would cost, cheapest first, then those that must not be taken.
-    fn look(&mut self, situation: &Situation<'_>, stages: &Stages, class: BlockClass) -> &[Look] {
+    /// Looks at what every arm would cost.
+    fn look(&mut self, situation: &Situation<'_>, stages: &Stages, class: BlockClass) {
         if self.candidates.len() != situation.adaptive {
-            self.candidates = situation.arms[..situation.adaptive]
-                .iter()
-                .map(|arm| Candidate {
-                    arm: *arm,
-                    row: typical(*arm),
-                })
-                .collect();
+            self.candidates = candidates(situation);
         }
+        let mut looks = core::mem::take(&mut self.looks);
+        self.look_at(&self.candidates, situation, stages, class, &mut looks);
+        self.looks = looks;
+    }
+
+    /// What every one of `candidates` would cost, cheapest first, then those that must not be taken.
+    fn look_at(
+        &self,
+        candidates: &[Candidate],
+        situation: &Situation<'_>,
+        stages: &Stages,
+        class: BlockClass,
+        looks: &mut Vec<Look>,
+    ) {
         let models = Models {
             own: &self.own,
             shared: &situation.shared.model,
@@ -209,12 +223,12 @@ impl Cost {
         let known = models.known(class, plain_len);
         // With a starved peer, nothing that costs it more than what it has now.
         let most_decode = situation.peer_starved.then(|| {
-            let current = self.current.and_then(|(_, at)| self.candidates.get(at));
+            let current = self.current.and_then(|(_, at)| candidates.get(at));
             let row = current.and_then(|candidate| candidate.row);
             row.map_or(0.0, |row| row.at(plain_len).decode_nanos)
         });
-        self.looks.clear();
-        for (arm, candidate) in self.candidates.iter().enumerate() {
+        looks.clear();
+        for (arm, candidate) in candidates.iter().enumerate() {
             let Some(row) = candidate.row else { continue };
             let typical = row.at(plain_len);
             let typical_decode = typical.decode_nanos;
@@ -248,7 +262,7 @@ impl Cost {
                 },
                 self.objective,
             );
-            self.looks.push(Look {
+            looks.push(Look {
                 arm,
                 cost,
                 least_cost,
@@ -260,11 +274,10 @@ impl Cost {
                 barred,
             });
         }
-        self.looks.sort_by(|a, b| {
+        looks.sort_by(|a, b| {
             let by_cost = a.cost.total_cmp(&b.cost);
             a.barred.is_some().cmp(&b.barred.is_some()).then(by_cost)
         });
-        &self.looks
     }
 
     /// The arm to take: the best one, or the current one while it is hardly worse.
@@ -405,7 +418,7 @@ impl Cost {
                 .iter()
                 .all(|look| look.arm == 0 || look.least_cost > 1.2 * plain);
         let left = if hopeless {
-            RESAMPLE
+            HOPELESS_REUSE
         } else if small {
             SMALL_REUSE
         } else {
@@ -468,7 +481,8 @@ impl Cost {
         }
         if into.is_empty() && self.skipped >= RESAMPLE {
             // Nobody promises anything: the one that comes nearest, or was measured longest ago.
-            let oldest = self.skipped / RESAMPLE % 2 == 0;
+            self.oldest_turn = !self.oldest_turn;
+            let oldest = self.oldest_turn;
             let affordable = situation.affordable_nanos;
             let others = self.looks.iter().filter(|look| {
                 look.arm != 0
@@ -492,6 +506,17 @@ impl Cost {
     pub(super) fn own_mut(&mut self) -> &mut Model {
         &mut self.own
     }
+}
+
+/// The arms that may be chosen, with what they typically cost.
+fn candidates(situation: &Situation<'_>) -> Vec<Candidate> {
+    situation.arms[..situation.adaptive]
+        .iter()
+        .map(|arm| Candidate {
+            arm: *arm,
+            row: typical(*arm),
+        })
+        .collect()
 }
 
 /// The state of the stages when the block comes.

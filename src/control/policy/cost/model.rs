@@ -44,8 +44,8 @@ const VARIANCE_GROWTH: f64 = 2e-6;
 const UNPROVEN_TIME: f64 = 1.25;
 /// Runs are not what arms differ in elsewhere: how far an arm's strength may be off on them.
 const RUNS_DEVIATION: f64 = 0.15;
-/// Worst-case costs in the typical table are medians; other content takes from a third to three
-/// times as long, one standard deviation of the logarithm.
+/// Times in the typical table are medians; with other content they differ by two thirds, as a standard
+/// deviation of the logarithm.
 const TYPICAL_TIME_DEVIATION: f64 = 0.5;
 
 /// Length that stands for blocks up to 128 B.
