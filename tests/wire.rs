@@ -175,11 +175,12 @@ fn show_control(control: &Control) -> String {
             show_reports(&reply.decoded)
         ),
         Control::Ack(ack) => format!(
-            "ack frames={} wire={} received={} held={} decoded={}",
+            "ack frames={} wire={} received={} held={} waited={} decoded={}",
             ack.frames,
             ack.wire_bytes,
             ack.received_nanos,
             ack.held_nanos,
+            ack.waited_nanos,
             show_reports(&ack.decoded)
         ),
         Control::Open(open) => format!(
@@ -719,13 +720,14 @@ fn arb_control() -> impl Strategy<Value = Control> {
                 decoded,
             })
         }),
-        (any4(), arb_reports()).prop_map(|(fields, decoded)| {
+        (any4(), any::<u64>(), arb_reports()).prop_map(|(fields, waited_nanos, decoded)| {
             let (frames, wire_bytes, received_nanos, held_nanos) = fields;
             Control::Ack(Ack {
                 frames,
                 wire_bytes,
                 received_nanos,
                 held_nanos,
+                waited_nanos,
                 decoded,
             })
         }),

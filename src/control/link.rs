@@ -66,8 +66,9 @@ pub enum Fed {
     Idle,
     /// Something was always under way, perhaps not enough: the rate is a lower bound.
     Overlapping,
-    /// Messages waited, and yet the link ran dry: the codec is the bottleneck, and the link faster.
-    CodecBound,
+    /// Messages waited, and yet the link ran dry, or the receiver was behind it all the time: one of the
+    /// ends is the bottleneck, and the link faster.
+    EndBound,
     /// More waited all the time: the rate is the link's.
     Backlogged,
 }
@@ -112,6 +113,12 @@ pub struct LinkEstimator {
     slow_flight: Option<f64>,
     /// Falling rates are hardly believed: they may be the peer's, short of processor time.
     distrust_falls: bool,
+    /// News that an end was the bottleneck since the rate was last raised for it, and how much of it
+    /// there must be: more each time that the link showed it had been raised in vain.
+    news: u32,
+    news_needed: u32,
+    /// Whether it was raised since the link last showed its rate.
+    raised: bool,
 }
 
 impl Default for LinkEstimator {
@@ -128,6 +135,9 @@ impl Default for LinkEstimator {
             passing: 0.0,
             slow_flight: None,
             distrust_falls: false,
+            news: 0,
+            news_needed: 1,
+            raised: false,
         }
     }
 }
@@ -142,6 +152,8 @@ const GROWTH: f64 = 2.0;
 /// long that it would show one that is any slower than the codec ..
 const RISE: f64 = 1.25;
 const CLEAR_SPAN: Duration = Duration::from_millis(1);
+/// News of which so much may be needed for a rise. Arbitrary.
+const MOST_NEWS: u32 = 16;
 /// .. or if the codec fills this share of what the link is taken for, and yet the link runs dry.
 /// Not above 1 / `RISE`, or what is known could run away from a link that is slower.
 const FILLED: f64 = 0.8;
@@ -197,7 +209,7 @@ impl LinkEstimator {
         }
         match fed {
             Fed::Idle => {}
-            Fed::Overlapping | Fed::CodecBound => {
+            Fed::Overlapping | Fed::EndBound => {
                 self.lower_bound = Some(
                     self.lower_bound
                         .map_or(rate, |bound| rate.max(bound * BOUND_DECAY)),
@@ -205,7 +217,7 @@ impl LinkEstimator {
                 if self.busy_rate.is_some_and(|known| rate > known) {
                     smooth(&mut self.busy_rate, rate);
                 }
-                if fed == Fed::CodecBound {
+                if fed == Fed::EndBound {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
                     // would never show its rate: assume more until it does.
                     self.assumed = (self.assumed * GROWTH).min(MOST_ASSUMED);
@@ -213,7 +225,12 @@ impl LinkEstimator {
                         rate > FILLED * **known || (time >= CLEAR_SPAN && **known >= ASSUMED / 2.0)
                     };
                     if let Some(known) = self.busy_rate.as_mut().filter(clear) {
-                        *known = (*known * RISE).min(MOST_ASSUMED);
+                        self.news += 1;
+                        if self.news >= self.news_needed {
+                            self.news = 0;
+                            self.raised = true;
+                            *known = (*known * RISE).min(MOST_ASSUMED);
+                        }
                     }
                 }
             }
@@ -225,6 +242,11 @@ impl LinkEstimator {
         // What passes has room to.
         let rate = rate.max(self.passing);
         let known = self.busy_rate.unwrap_or(rate);
+        if core::mem::take(&mut self.raised) && rate < known {
+            self.news_needed = (self.news_needed * 2).min(MOST_NEWS);
+        } else if rate > known {
+            self.news_needed = 1;
+        }
         let changed = rate > known * CHANGE || rate < known / CHANGE;
         let weight = (time.as_secs_f64() / FULL_SAMPLE.as_secs_f64()).clamp(LEAST_WEIGHT, 1.0);
         let distrusted = self.distrust_falls && rate < known;

@@ -18,6 +18,8 @@ struct SentBlock {
     plain_len: usize,
     /// Position in the output that its last byte has.
     wire_end: u64,
+    /// When the socket took its first bytes, and when its last.
+    begun: Option<Time>,
     written: Option<Time>,
     /// How the link was fed just before.
     fed: Fed,
@@ -41,6 +43,29 @@ struct SentProbe {
 struct LastAck {
     wire_bytes: u64,
     received_nanos: u64,
+    waited_nanos: u64,
+}
+
+/// What has come since the receiver last waited for bytes: then none lay in front of it, so what came
+/// after took the link no longer than the time since.
+#[derive(Clone, Copy, Debug)]
+struct Delivery {
+    bytes: u64,
+    nanos: u64,
+    written: Duration,
+    fed: Fed,
+    /// Whether the receiver was found to be the bottleneck meanwhile.
+    receiver_bound: bool,
+}
+
+impl Delivery {
+    const NONE: Self = Self {
+        bytes: 0,
+        nanos: 0,
+        written: Duration::ZERO,
+        fed: Fed::Backlogged,
+        receiver_bound: false,
+    };
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +80,7 @@ pub(super) struct Inflight {
     next_probe: u64,
     probe: Option<SentProbe>,
     last_ack: Option<LastAck>,
+    delivery: Option<Delivery>,
     last_written: Option<(Time, usize)>,
     /// When the latest block that is acknowledged was written.
     acked_written: Option<Time>,
@@ -62,8 +88,8 @@ pub(super) struct Inflight {
     plain_unacked: u64,
     /// The first one-way time, by the peer's clock less ours, ns.
     one_way_origin: Option<i128>,
-    /// Frames that were sent when the link was last found to be faster than the codec.
-    codec_bound_until: u64,
+    /// Frames that were sent when the link was last found to be faster than an end.
+    end_bound_until: u64,
     absurd: u64,
 }
 
@@ -91,8 +117,12 @@ impl LinkQueue {
 const STRETCH: f64 = 1.5;
 /// What the first one-way time counts as, ns.
 const ONE_WAY_ORIGIN: i128 = 10_000_000_000;
+/// A receiver that waits for a smaller share of the time is the bottleneck. Arbitrary.
+const LEAST_WAITED: f64 = 0.05;
+/// After so long it is news that a receiver has not waited.
+const LONG_BUSY: Duration = Duration::from_millis(2);
 /// Shorter stretches may be the peer's scheduler. Arbitrary.
-const LEAST_STRETCH: Duration = Duration::from_micros(300);
+const LEAST_STRETCH: Duration = Duration::from_millis(1);
 
 impl Inflight {
     /// Numbered frames sent.
@@ -158,6 +188,7 @@ impl Inflight {
             wire_len,
             plain_len,
             wire_end,
+            begun: None,
             written: None,
             fed,
             alone,
@@ -197,6 +228,7 @@ impl Inflight {
             .get_mut(self.written)
             .filter(|block| block.wire_end <= position)
         {
+            block.begun.get_or_insert(now);
             block.written = Some(now);
             if block.fed != Fed::Backlogged {
                 block.pause = self.last_written.map(|(last, len)| {
@@ -208,6 +240,11 @@ impl Inflight {
             }
             self.last_written = Some((now, block.wire_len));
             self.written += 1;
+        }
+        if let Some(block) = self.blocks.get_mut(self.written) {
+            if position > block.wire_end.saturating_sub(block.wire_len as u64) {
+                block.begun.get_or_insert(now);
+            }
         }
         if let Some(probe) = self
             .probe
@@ -272,7 +309,8 @@ impl Inflight {
             .front()
             .filter(|block| block.number <= ack.frames)
         {
-            fed = fed.and(if block.apart { Fed::Idle } else { block.fed });
+            let alone = block.apart && block.fed == Fed::Overlapping;
+            fed = fed.and(if alone { Fed::Idle } else { block.fed });
             // A flight begins with a block that had the link to itself.
             if block.apart || first.is_none() {
                 (first, flight) = (Some(*block), 0);
@@ -288,13 +326,13 @@ impl Inflight {
         };
         let held = Duration::from_nanos(ack.held_nanos);
         let rtt = last
-            .written
-            .and_then(|written| self.round_trip(now, written, held));
+            .begun
+            .and_then(|begun| self.round_trip(now, begun, held));
         if let (Some(rtt), Some(least)) = (rtt, rtt_min) {
             link.record_passage(last.wire_len, rtt, least);
         }
-        if let (true, Some(written)) = (first.alone, first.written) {
-            link.record_flight(now, flight, self.one_way(written, ack.received_nanos));
+        if let (true, Some(begun)) = (first.alone, first.begun) {
+            link.record_flight(now, flight, self.one_way(begun, ack.received_nanos));
         } else if let Some(written) = last.written {
             let one_way = self.one_way(written, ack.received_nanos);
             // The block before, of about the same time on the link, was off it when this one came.
@@ -314,24 +352,22 @@ impl Inflight {
             let delta = (
                 ack.wire_bytes.checked_sub(before.wire_bytes),
                 ack.received_nanos.checked_sub(before.received_nanos),
+                ack.waited_nanos.checked_sub(before.waited_nanos),
             );
-            if let (Some(bytes), Some(nanos)) = delta {
-                let arrived_within = Duration::from_nanos(nanos);
-                let stretched = written_within.is_some_and(|written| {
-                    arrived_within > written.mul_f64(STRETCH) + LEAST_STRETCH
-                });
-                let fed = match fed {
-                    _ if stretched => Fed::Backlogged,
-                    Fed::Idle => Fed::Idle,
-                    // Blocks that left before the last such news was acted on are no news.
-                    Fed::CodecBound if last.number <= self.codec_bound_until => Fed::Overlapping,
-                    fed => fed,
+            if let (Some(bytes), Some(nanos), Some(waited)) = delta {
+                let known = self.delivery.unwrap_or(Delivery::NONE);
+                let delivery = Delivery {
+                    bytes: known.bytes.saturating_add(bytes),
+                    nanos: known.nanos.saturating_add(nanos),
+                    written: known.written + written_within.unwrap_or_default(),
+                    fed: known.fed.and(fed),
+                    ..known
                 };
-                if fed == Fed::CodecBound {
-                    self.codec_bound_until = self.sent;
-                }
-                link.record_delivery(bytes, arrived_within, fed);
+                // A receiver that does not say how long it waits is taken for one that does wait.
+                let waits = ack.waited_nanos == 0 || waited as f64 >= LEAST_WAITED * nanos as f64;
+                self.on_delivery(delivery, waits, last.number, link);
             } else {
+                self.delivery = None;
                 self.absurd += 1;
             }
         }
@@ -342,11 +378,48 @@ impl Inflight {
         self.last_ack = Some(LastAck {
             wire_bytes: ack.wire_bytes,
             received_nanos: ack.received_nanos,
+            waited_nanos: ack.waited_nanos,
         });
         if self.acked == self.sent {
             self.queue.bytes = 0.0;
         }
         Ok(())
+    }
+
+    /// What came since the receiver last waited is acknowledged up to frame `last`; whether it has
+    /// waited again, or has always found more to read.
+    fn on_delivery(
+        &mut self,
+        delivery: Delivery,
+        waits: bool,
+        last: u64,
+        link: &mut LinkEstimator,
+    ) {
+        let within = Duration::from_nanos(delivery.nanos);
+        if !waits && within < LONG_BUSY {
+            self.delivery = Some(delivery);
+            return;
+        }
+        let stretched = within > delivery.written.mul_f64(STRETCH) + LEAST_STRETCH;
+        let fed = match delivery.fed {
+            _ if !waits => Fed::EndBound,
+            _ if delivery.receiver_bound => Fed::Overlapping,
+            _ if stretched => Fed::Backlogged,
+            fed => fed,
+        };
+        // Blocks that left before the last such news was acted on are no news.
+        let fed = match fed {
+            Fed::EndBound if last <= self.end_bound_until => Fed::Overlapping,
+            fed => fed,
+        };
+        if fed == Fed::EndBound {
+            self.end_bound_until = self.sent;
+        }
+        link.record_delivery(delivery.bytes, within, fed);
+        self.delivery = (!waits).then_some(Delivery {
+            receiver_bound: true,
+            ..delivery
+        });
     }
 
     /// The time from a write here to an arrival there, by two clocks: only differences of it mean

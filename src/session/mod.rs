@@ -438,7 +438,9 @@ impl Session {
     /// The session is over; the error is sticky, and the peer's go-away is in the output.
     pub fn handle_input(&mut self, now: Time, input: &mut BytesMut) -> Result<(), SessionError> {
         self.check_open()?;
+        self.receiver.begin_input(now, input.len());
         let result = self.take_input(now, input);
+        self.receiver.end_input(input.len());
         self.fail_on(result)
     }
 
@@ -473,6 +475,17 @@ impl Session {
             });
         }
         Ok(())
+    }
+
+    /// The socket has nothing to read for now. Said again before the next bytes come, it changes nothing;
+    /// without it, the peer takes this end for one that is slower than the link.
+    pub fn handle_dry(&mut self, now: Time) {
+        self.receiver.on_dry(now);
+    }
+
+    /// Whether the driver has said [`Self::handle_dry`] and nothing has come since.
+    pub const fn is_dry(&self) -> bool {
+        self.receiver.is_dry()
     }
 
     /// Whether more bytes from the peer should be read now.

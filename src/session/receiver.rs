@@ -76,6 +76,13 @@ pub(super) struct Receiver {
     pub(super) wire_bytes: u64,
     pub(super) decode_nanos: u64,
     last_block_at: Time,
+    /// Since when the socket has had nothing to read; `None` while it may have.
+    dry_since: Option<Time>,
+    /// Bytes left of the input, with less than a frame or too much to be taken at once.
+    left_over: usize,
+    /// Time spent waiting for bytes, in all and until the latest block.
+    waited_nanos: u64,
+    block_waited_nanos: u64,
     first_unacked_at: Option<Time>,
     acked_frames: u64,
     acked_bytes: u64,
@@ -110,6 +117,10 @@ impl Receiver {
             wire_bytes: 0,
             decode_nanos: 0,
             last_block_at: Time::ZERO,
+            dry_since: None,
+            left_over: 0,
+            waited_nanos: 0,
+            block_waited_nanos: 0,
             first_unacked_at: None,
             acked_frames: 0,
             acked_bytes: 0,
@@ -125,6 +136,29 @@ impl Receiver {
 
     pub(super) fn wants_input(&self) -> bool {
         self.inbound.len() < MAX_WAITING
+    }
+
+    /// The socket has nothing to read.
+    pub(super) fn on_dry(&mut self, now: Time) {
+        self.dry_since.get_or_insert(now);
+    }
+
+    pub(super) const fn is_dry(&self) -> bool {
+        self.dry_since.is_some()
+    }
+
+    /// Input of so many bytes is about to be read: new ones among them end a wait.
+    pub(super) fn begin_input(&mut self, now: Time, len: usize) {
+        if len > self.left_over {
+            let since = self.dry_since.take();
+            let waited = since.map_or(Duration::ZERO, |since| now.saturating_since(since));
+            self.waited_nanos = self.waited_nanos.saturating_add(saturating_nanos(waited));
+        }
+    }
+
+    /// So many bytes of the input were left.
+    pub(super) const fn end_input(&mut self, len: usize) {
+        self.left_over = len;
     }
 
     /// Numbered frames that have taken effect.
@@ -156,6 +190,7 @@ impl Receiver {
                 let body = input.split_to(end).freeze().slice(body_at..);
                 self.wire_bytes += end as u64;
                 self.last_block_at = now;
+                self.block_waited_nanos = self.waited_nanos;
                 self.on_block(header, body)?;
                 Ok(Taken::Ordered)
             }
@@ -415,6 +450,7 @@ impl Receiver {
             wire_bytes: self.wire_bytes,
             received_nanos: self.last_block_at.as_nanos(),
             held_nanos: saturating_nanos(now.saturating_since(self.last_block_at)),
+            waited_nanos: self.block_waited_nanos,
             decoded: self
                 .decoded
                 .iter()

@@ -692,7 +692,7 @@ impl Sender {
         let fed = if self.block_waits(start) || held {
             Fed::Backlogged
         } else if self.run > 0 && arm != Arm::IDENTITY {
-            Fed::CodecBound
+            Fed::EndBound
         } else {
             Fed::Overlapping
         };

@@ -102,6 +102,9 @@ impl Node {
         // An error shows as the event of a closed session.
         let _ = self.session.handle_timeout(now);
         let _ = self.session.handle_input(now, &mut self.input);
+        if self.arrived.is_empty() && self.handled.is_none() {
+            self.session.handle_dry(now);
+        }
         self.begin_decoding(now);
         self.begin_encoding(now);
         self.begin_shadow(now);

@@ -285,7 +285,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.input.reserve(READ_LEN);
         }
         let len = match poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input) {
-            Poll::Pending => return false,
+            Poll::Pending => {
+                if !self.session.is_dry() {
+                    self.now = self.clock.now();
+                    self.session.handle_dry(self.now);
+                }
+                return false;
+            }
             Poll::Ready(read) => read.unwrap_or(0),
         };
         if len == 0 {

@@ -71,6 +71,9 @@ pub struct Ack {
     pub received_nanos: u64,
     /// How long the acknowledgement then waited, ns.
     pub held_nanos: u64,
+    /// How long the receiver, ready to read, has waited for bytes in all, up to that time, ns. One that
+    /// hardly waits is slower than the link.
+    pub waited_nanos: u64,
     /// What decoding has cost the receiver, for codecs used since the last report.
     pub decoded: Vec<DecodeReport>,
 }
@@ -267,6 +270,7 @@ impl Control {
                 wire_bytes: fields.varint()?,
                 received_nanos: fields.varint()?,
                 held_nanos: fields.varint()?,
+                waited_nanos: fields.varint()?,
                 decoded: parse_reports(&mut fields)?,
             }),
             4 => Self::Open(Open {
@@ -324,6 +328,7 @@ impl Control {
                 put_varint(out, ack.wire_bytes);
                 put_varint(out, ack.received_nanos);
                 put_varint(out, ack.held_nanos);
+                put_varint(out, ack.waited_nanos);
                 put_reports(out, &ack.decoded);
             }
             Self::Open(open) => {
@@ -466,6 +471,7 @@ mod tests {
                 wire_bytes: 99_000,
                 received_nanos: 77,
                 held_nanos: 0,
+                waited_nanos: 5,
                 decoded: vec![report; 20],
             }),
             Control::Open(Open {

@@ -311,7 +311,7 @@ fn a_codec_whose_cost_changes_a_hundredfold_is_left_or_taken_up() {
     let (_, cheap) = lying(10);
     println!("half takes {same:?}, with zstd 100 times as dear {dear:?}, as cheap {cheap:?}");
     // What is under way when it becomes dear takes its time: one block, and a shadow or two.
-    assert!(dear < 4 * same, "{dear:?}");
+    assert!(dear < 5 * same, "{dear:?}");
     assert!(cheap < same.mul_f64(1.1), "{cheap:?}");
 }
 

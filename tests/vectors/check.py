@@ -228,7 +228,7 @@ def parse_control(kind, body):
     elif kind == 3:
         text = "ack" + take("frames", read.varint()) + take("wire", read.varint())
         text += take("received", read.varint()) + take("held", read.varint())
-        text += take("decoded", reports(read))
+        text += take("waited", read.varint()) + take("decoded", reports(read))
     elif kind == 4:
         text = "open" + take("stream", read.varint_to(MAX_STREAM))
         text += take("group", read.varint_to(255))
