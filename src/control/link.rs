@@ -238,6 +238,17 @@ impl LinkEstimator {
         }
     }
 
+    /// Takes in the rate, measured over `time`, at which the path up to the next proxy is busy: the whole
+    /// of it is no faster.
+    pub fn record_first_hop(&mut self, rate: BytesPerSec, time: Duration) {
+        let rate = rate.get().min(MOST_ASSUMED);
+        if rate < self.likely_rate() {
+            // Nor did what passed before pass now.
+            self.passing = self.passing.min(rate);
+            self.record_busy(rate, time);
+        }
+    }
+
     fn record_busy(&mut self, rate: f64, time: Duration) {
         // What passes has room to.
         let rate = rate.max(self.passing);

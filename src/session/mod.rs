@@ -545,7 +545,7 @@ impl Session {
 
     /// Takes in what the system says of the socket.
     pub fn handle_socket_sample(&mut self, now: Time, sample: SocketSample) {
-        self.path.socket = Some((now, sample));
+        self.path.on_socket_sample(now, sample);
     }
 
     /// The time of [`Self::poll_timeout`] has come, or any other time.

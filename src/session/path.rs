@@ -37,6 +37,18 @@ impl Path {
         }
     }
 
+    /// Takes in what the system says of the socket.
+    pub(super) fn on_socket_sample(&mut self, now: Time, sample: SocketSample) {
+        let before = self.socket.replace((now, sample));
+        let rate = before.and_then(|(at, before)| {
+            let elapsed = now.saturating_since(at);
+            sample.path_rate(&before, elapsed).zip(sample.rtt)
+        });
+        if let Some((rate, rtt)) = rate {
+            self.known.link.record_first_hop(rate, rtt);
+        }
+    }
+
     /// Bytes that the system holds back from the link.
     pub(super) fn unsent(&self) -> Option<u64> {
         self.socket.and_then(|(_, sample)| sample.unsent)
