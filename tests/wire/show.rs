@@ -1,0 +1,181 @@
+//! What was read, as the vectors write it.
+
+use tautline::session::Role;
+use tautline::wire::{
+    CloseCode, Control, DecodeReport, Frame, GoAwayCode, Hello, Record, RecordKind, WireError,
+};
+
+use super::vectors::hex;
+
+/// The name of an error's variant.
+fn kind(error: &WireError) -> String {
+    let text = format!("{error:?}");
+    let end = text.find(|c: char| !c.is_alphanumeric());
+    text[..end.unwrap_or(text.len())].to_owned()
+}
+
+pub(super) fn show_error(error: &WireError) -> String {
+    format!("error={}", kind(error))
+}
+
+fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
+}
+
+pub(super) fn show_hello(hello: &Hello) -> String {
+    let codecs: Vec<_> = hello
+        .codecs
+        .iter()
+        .map(|peer| format!("{}:{}", peer.codec.to_wire(), peer.window_log))
+        .collect();
+    format!(
+        "hello versions={}-{} role={} session={} codecs={} offered={:#x} required={:#x} max_message={} \
+         max_block={} max_streams={} window={}",
+        hello.versions.0,
+        hello.versions.1,
+        show_role(hello.role),
+        hex(&hello.session),
+        codecs.join(","),
+        hello.offered.0,
+        hello.required.0,
+        hello.max_message,
+        hello.max_block,
+        hello.max_streams,
+        hello.window
+    )
+}
+
+pub(super) fn show_role(role: Role) -> &'static str {
+    match role {
+        Role::Connector => "connector",
+        Role::Acceptor => "acceptor",
+    }
+}
+
+pub(super) fn show_frame(frame: &Frame) -> String {
+    match frame {
+        Frame::Block { header, body_at } => format!(
+            "block slot={} epoch={} plain={} body={} check={:#x} body_at={body_at}",
+            header.slot.get(),
+            or_dash(header.epoch),
+            or_dash(header.plain_len),
+            header.body_len,
+            header.check
+        ),
+        Frame::Control { control, .. } => {
+            control.as_ref().map_or("skipped".to_owned(), show_control)
+        }
+    }
+}
+
+fn show_control(control: &Control) -> String {
+    match control {
+        Control::Probe(probe) => format!("probe id={}", probe.id),
+        Control::ProbeReply(reply) => format!(
+            "probe-reply id={} received={} held={} load={} budget={} decoded={}",
+            reply.id,
+            reply.received_nanos,
+            reply.held_nanos,
+            reply.load_permille,
+            reply.codec_budget,
+            show_reports(&reply.decoded)
+        ),
+        Control::Ack(ack) => format!(
+            "ack frames={} wire={} received={} held={} waited={} decoded={}",
+            ack.frames,
+            ack.wire_bytes,
+            ack.received_nanos,
+            ack.held_nanos,
+            ack.waited_nanos,
+            show_reports(&ack.decoded)
+        ),
+        Control::Open(open) => format!(
+            "open stream={} group={} window={} name={}",
+            open.stream.get(),
+            open.group.0,
+            open.window,
+            open.name
+        ),
+        Control::Close(close) => {
+            format!(
+                "close stream={} {}",
+                close.stream.get(),
+                show_end(close.code)
+            )
+        }
+        Control::Window(window) => {
+            format!(
+                "window stream={} limit={}",
+                window.stream.get(),
+                window.limit
+            )
+        }
+        Control::GoAway(go_away) => format!(
+            "go-away code={} detail={}",
+            code_number(go_away.code),
+            go_away.detail
+        ),
+        Control::Define(define) => format!(
+            "define slot={} codec={} group={} context={} dictionary={}",
+            define.slot.get(),
+            define.codec.to_wire(),
+            define.group.0,
+            u8::from(define.carries_context),
+            define.dictionary
+        ),
+        other => panic!("{other:?} has no vectors"),
+    }
+}
+
+fn show_reports(reports: &[DecodeReport]) -> String {
+    let reports: Vec<_> = reports
+        .iter()
+        .map(|report| {
+            let codec = report.codec.to_wire();
+            let (blocks, plain, nanos) = (report.blocks, report.plain_bytes, report.nanos);
+            format!("{codec}/{blocks}/{plain}/{nanos}")
+        })
+        .collect();
+    reports.join(",")
+}
+
+pub(super) fn show_end(code: CloseCode) -> String {
+    match code {
+        CloseCode::Finished => "finished".to_owned(),
+        CloseCode::Aborted(code) => format!("aborted={code}"),
+    }
+}
+
+pub(super) fn code_number(code: GoAwayCode) -> u64 {
+    match code {
+        GoAwayCode::Done => 0,
+        GoAwayCode::Protocol => 1,
+        GoAwayCode::Version => 2,
+        GoAwayCode::Feature => 3,
+        GoAwayCode::Limit => 4,
+        GoAwayCode::Integrity => 5,
+        GoAwayCode::Undecodable => 6,
+        GoAwayCode::Internal => 7,
+        GoAwayCode::Other(number) => number,
+        other => panic!("{other:?} has no number here"),
+    }
+}
+
+pub(super) fn show_kind(kind: RecordKind) -> String {
+    match kind {
+        RecordKind::Message => "message".to_owned(),
+        RecordKind::Request { correlation } => format!("request:{correlation}"),
+        RecordKind::Reply { correlation } => format!("reply:{correlation}"),
+    }
+}
+
+pub(super) fn show_record(record: &Record) -> String {
+    format!(
+        "record stream={} kind={} more={} total={} payload={}",
+        record.stream.get(),
+        record.kind.map_or("continued".to_owned(), show_kind),
+        u8::from(record.more),
+        or_dash(record.message_len),
+        hex(&record.payload)
+    )
+}
