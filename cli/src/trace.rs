@@ -8,16 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tautline::session::Decision;
+use tautline::session::{Decision, MAX_DECISIONS};
 use tautline::transport::Connection;
 
 use crate::failure::Failure;
 
-/// How often decisions are fetched: a session keeps its latest 4096, which small messages on a fast
-/// link fill in 40 ms.
+/// How often decisions are fetched: small messages on a fast link take 40 ms to make as many as a
+/// session keeps.
 const PERIOD: Duration = Duration::from_millis(20);
-/// As many as a session keeps: there may have been more.
-const FULL: usize = 4096;
 
 /// Where decisions are written to.
 pub(crate) struct Trace {
@@ -60,7 +58,7 @@ impl Trace {
     /// Writes what was decided since the last time.
     pub(crate) async fn catch_up(&mut self, connection: &Connection) -> Result<(), Failure> {
         let decisions = connection.take_decisions().await.unwrap_or_default();
-        if decisions.len() >= FULL && !self.may_lack {
+        if decisions.len() >= MAX_DECISIONS && !self.may_lack {
             self.may_lack = true;
             eprintln!("tautline: decisions came too fast for the trace: some may be missing in it");
         }

@@ -49,7 +49,7 @@ pub use self::stats::{ArmStats, SessionStats, StreamStats};
 pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
-pub use self::trace::Decision;
+pub use self::trace::{Decision, MAX_DECISIONS};
 use crate::codecs::CodecId;
 use crate::control::{BudgetRate, PeerKnowledge, Policy, PolicyConfig, SocketSample, Texture};
 use crate::units::{CpuLoad, Time};
@@ -398,7 +398,8 @@ impl Session {
         self.sender.inflight.blocks_sent() > 0
     }
 
-    /// The decisions since the last call, if they are kept ([`SessionConfig::trace`]); the latest 4096.
+    /// The decisions since the last call, if they are kept ([`SessionConfig::trace`]); the latest
+    /// [`MAX_DECISIONS`].
     pub fn take_decisions(&mut self) -> VecDeque<Decision> {
         self.sender.trace.take()
     }

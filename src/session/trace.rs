@@ -8,8 +8,9 @@ use crate::codecs::Arm;
 use crate::control::{Choice, Reason, Situation, Texture};
 use crate::units::{BytesPerSec, Time};
 
-/// Decisions kept; of more than that the oldest are lost.
-const MAX_KEPT: usize = 4096;
+/// Decisions kept, of about 100 bytes each; of more than that the oldest are lost. Arbitrary: small
+/// messages on a fast link take 40 ms to fill it, time enough to fetch them.
+pub const MAX_DECISIONS: usize = 4096;
 
 /// One decision and what it was made on.
 #[derive(Clone, Debug)]
@@ -80,7 +81,7 @@ impl Trace {
 
     pub(super) fn extend(&mut self, decision: Option<Decision>) {
         let Some(decision) = decision else { return };
-        if self.kept.len() == MAX_KEPT {
+        if self.kept.len() == MAX_DECISIONS {
             self.kept.pop_front();
         }
         self.kept.push_back(decision);

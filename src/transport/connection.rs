@@ -143,12 +143,13 @@ impl Connection {
         answer.await.ok()
     }
 
-    /// The decisions since the last call, the latest 4096 at most; none unless
+    /// The decisions since the last call, the latest [`MAX_DECISIONS`] at most; none unless
     /// [`SessionConfig::trace`](crate::session::SessionConfig::trace) is on. `None` once the session is over.
+    /// Cancel-safe: what a call that is dropped while it waits would have given, the next one does.
+    ///
+    /// [`MAX_DECISIONS`]: crate::session::MAX_DECISIONS
     pub async fn take_decisions(&self) -> Option<VecDeque<Decision>> {
-        let (reply, answer) = oneshot::channel();
-        self.handle.shared.push(Command::TakeDecisions { reply });
-        answer.await.ok()
+        self.handle.shared.take_decisions().await
     }
 
     /// Closes the connection: what was sent is delivered first, and so is what the peer still sends.

@@ -234,9 +234,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             Command::SessionStats { reply } => {
                 let _ = reply.send(self.session.stats());
             }
-            Command::TakeDecisions { reply } => {
-                let _ = reply.send(self.session.take_decisions());
-            }
+            Command::TakeDecisions { reply } => reply.send(self.session.take_decisions()),
             Command::Close => self.begin_close(),
             Command::Abandon => {
                 while let Some(stream) = self.shared.pop_opened() {

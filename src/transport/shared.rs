@@ -11,7 +11,8 @@ use tokio::sync::{Notify, oneshot};
 use super::error::RecvError;
 use crate::control::PolicyConfig;
 use crate::session::{
-    Decision, Message, OpenError, SessionError, SessionStats, StreamConfig, StreamStats,
+    Decision, MAX_DECISIONS, Message, OpenError, SessionError, SessionStats, StreamConfig,
+    StreamStats,
 };
 use crate::wire::{RecordKind, StreamId};
 
@@ -46,7 +47,7 @@ pub(super) enum Command {
         reply: oneshot::Sender<Option<StreamStats>>,
     },
     TakeDecisions {
-        reply: oneshot::Sender<VecDeque<Decision>>,
+        reply: DecisionsReply,
     },
     SessionStats {
         reply: oneshot::Sender<SessionStats>,
@@ -92,6 +93,27 @@ impl Drop for OpenedStream {
     }
 }
 
+/// Tells who asked for decisions that they are there. They are not on their way to it, but with
+/// the connection: if it stops waiting at any point, they are the next one's.
+#[derive(Debug)]
+pub(super) struct DecisionsReply {
+    shared: Arc<Shared>,
+    arrived: oneshot::Sender<()>,
+}
+
+impl DecisionsReply {
+    pub(super) fn send(self, decisions: VecDeque<Decision>) {
+        {
+            let mut kept = lock(&self.shared.decisions);
+            kept.extend(decisions);
+            let too_many = kept.len().saturating_sub(MAX_DECISIONS);
+            kept.drain(..too_many);
+        }
+        // Who asked may have stopped waiting.
+        let _ = self.arrived.send(());
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inbox {
     commands: Vec<Command>,
@@ -114,6 +136,8 @@ pub(super) struct Shared {
     inbox: Mutex<Inbox>,
     opened: Mutex<VecDeque<Arc<StreamShared>>>,
     pub(super) opened_notify: Notify,
+    /// Taken from the session and not yet by the application.
+    decisions: Mutex<VecDeque<Decision>>,
     pub(super) phase: tokio::sync::watch::Sender<Phase>,
     driver_ended: tokio::sync::watch::Sender<bool>,
     pub(super) max_message: AtomicU64,
@@ -132,6 +156,7 @@ impl Shared {
             inbox: Mutex::default(),
             opened: Mutex::default(),
             opened_notify: Notify::new(),
+            decisions: Mutex::default(),
             phase: tokio::sync::watch::Sender::new(Phase::Handshaking),
             driver_ended: tokio::sync::watch::Sender::new(false),
             max_message: AtomicU64::new(0),
@@ -184,6 +209,20 @@ impl Shared {
     pub(super) async fn driver_ended(&self) {
         // The sender lives as long as `self`.
         let _ = self.driver_ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// The decisions since this was last asked to the end; `None` once the driver has ended and none
+    /// are left.
+    pub(super) async fn take_decisions(self: &Arc<Self>) -> Option<VecDeque<Decision>> {
+        let (arrived, arrival) = oneshot::channel();
+        let reply = DecisionsReply {
+            shared: Arc::clone(self),
+            arrived,
+        };
+        self.push(Command::TakeDecisions { reply });
+        let has_arrived = arrival.await.is_ok();
+        let decisions = core::mem::take(&mut *lock(&self.decisions));
+        (has_arrived || !decisions.is_empty()).then_some(decisions)
     }
 
     pub(super) fn push_opened(&self, stream: Arc<StreamShared>) {

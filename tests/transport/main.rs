@@ -9,3 +9,4 @@ mod lifecycle;
 mod messages;
 mod path;
 mod support;
+mod trace;
