@@ -145,18 +145,15 @@ pub(crate) fn json(reports: &[ArmReport]) -> Value {
     reports
         .iter()
         .map(|report| {
-            let (verdict, dearer) = match report.verdict {
-                Verdict::Taken => ("taken", None),
-                Verdict::Dearer(share) => ("dearer", Some(share)),
-                Verdict::OverBudget => ("over_budget", None),
-                Verdict::PeerStarved => ("peer_starved", None),
-                _ => ("other", None),
+            let dearer = match report.verdict {
+                Verdict::Dearer(share) => Some(share),
+                _ => None,
             };
             json!({
                 "arm": report.arm.to_string(), "ratio": report.ratio, "encode_ns": nanos(report.encode),
                 "link_ns": nanos(report.link), "decode_ns": nanos(report.decode), "cost_ns": nanos(report.cost),
                 "samples": report.samples, "age_ns": report.age.map(nanos),
-                "verdict": verdict, "dearer_by": dearer,
+                "verdict": report.verdict.name(), "dearer_by": dearer,
             })
         })
         .collect()

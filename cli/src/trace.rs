@@ -1,7 +1,6 @@
 //! `--trace`: every decision as a JSON line, while they are made.
 
 use std::convert::Infallible;
-use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -80,15 +79,10 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
 fn line(decision: &Decision) -> Value {
     json!({
         "at_ns": decision.at.as_nanos(), "stream": decision.stream, "plain_len": decision.plain_len,
-        "texture": word(decision.texture), "arm": decision.arm.to_string(), "reason": word(decision.reason),
+        "texture": decision.texture.name(), "arm": decision.arm.to_string(), "reason": decision.reason.name(),
         "link_bps": decision.link_rate.map(|rate| rate.get() * 8.0), "link_backlog": decision.link_backlog,
         "queued_behind": decision.queued_behind, "run": decision.run, "budget_left": decision.budget_left,
         "peer_starved": decision.peer_starved,
         "regret_ns": u64::try_from(decision.regret.as_nanos()).unwrap_or(u64::MAX),
     })
-}
-
-/// The name of a variant, in small letters.
-fn word(variant: impl Debug) -> String {
-    format!("{variant:?}").to_lowercase()
 }

@@ -24,6 +24,15 @@ pub enum Texture {
 }
 
 impl Texture {
+    /// Its name in traces and other texts for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Records => "records",
+            Self::Noise => "noise",
+        }
+    }
+
     /// The texture of the bytes in `parts`, from a sample of their beginnings, middles and ends.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut counts = [0_u8; 256];

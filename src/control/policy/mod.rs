@@ -211,6 +211,22 @@ pub enum Reason {
     PeerStarved,
 }
 
+impl Reason {
+    /// Its name in traces and other texts for programs; [`Display`](fmt::Display) explains it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Only => "only",
+            Self::Turn => "turn",
+            Self::Cheapest => "cheapest",
+            Self::Kept => "kept",
+            Self::Best => "best",
+            Self::Explored => "explored",
+            Self::Budget => "budget",
+            Self::PeerStarved => "peer_starved",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -391,6 +407,7 @@ pub fn transmission_nanos(
 mod contract {
     //! One suite over every policy.
 
+    use super::cost::Verdict;
     use super::*;
     use crate::codecs::CodecId;
     use crate::control::Fed;
@@ -619,6 +636,40 @@ mod contract {
         assert!(majority[2] > 9500, "{majority:?}");
         for other in [0, 1, 3] {
             assert!((60..200).contains(&majority[other]), "{majority:?}");
+        }
+    }
+
+    #[test]
+    fn reasons_and_verdicts_are_named_alike() {
+        let snake = |variant: &str| {
+            let mut name = String::new();
+            for letter in variant.chars().take_while(char::is_ascii_alphabetic) {
+                if letter.is_ascii_uppercase() && !name.is_empty() {
+                    name.push('_');
+                }
+                name.push(letter.to_ascii_lowercase());
+            }
+            name
+        };
+        for reason in [
+            Reason::Only,
+            Reason::Turn,
+            Reason::Cheapest,
+            Reason::Kept,
+            Reason::Best,
+            Reason::Explored,
+            Reason::Budget,
+            Reason::PeerStarved,
+        ] {
+            assert_eq!(reason.name(), snake(&format!("{reason:?}")));
+        }
+        for verdict in [
+            Verdict::Taken,
+            Verdict::Dearer(0.5),
+            Verdict::OverBudget,
+            Verdict::PeerStarved,
+        ] {
+            assert_eq!(verdict.name(), snake(&format!("{verdict:?}")));
         }
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::{BlockClass, Cost, Stages, candidates, stages};
 use crate::codecs::Arm;
-use crate::control::policy::Situation;
+use crate::control::policy::{Reason, Situation};
 
 /// Why an arm is taken, or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +19,19 @@ pub enum Verdict {
     OverBudget,
     /// The peer has no processor time for it.
     PeerStarved,
+}
+
+impl Verdict {
+    /// Its name in texts for programs, spelled as a [`Reason`](crate::control::Reason)'s is;
+    /// [`Display`](fmt::Display) explains it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Dearer(_) => "dearer",
+            Self::OverBudget => "over_budget",
+            Self::PeerStarved => Reason::PeerStarved.name(),
+        }
+    }
 }
 
 impl fmt::Display for Verdict {
