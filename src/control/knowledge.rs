@@ -100,6 +100,18 @@ pub struct PeerKnowledge {
     pub(crate) rtt: RttEstimator,
 }
 
+impl PeerKnowledge {
+    /// What of it holds for any peer with the same traffic: what the codecs make of the content, and
+    /// how fast they are here. The way to this one and its processors are forgotten.
+    #[must_use]
+    pub fn without_peer(self) -> Self {
+        Self {
+            codecs: self.codecs,
+            ..Self::default()
+        }
+    }
+}
+
 /// What processor time costs beyond the objective's price, while a budget is short: here for
 /// encoding, at the peer for decoding. In nanoseconds of message time for each nanosecond.
 #[derive(Clone, Copy, Debug, Default)]

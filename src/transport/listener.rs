@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::net::TcpListener;
 
+#[cfg(unix)]
+use super::memory::KnownAs;
 use super::{Address, ConnectError, Connection, Node, socket};
 use crate::session::Role;
 
@@ -82,8 +84,13 @@ impl Listener {
                     source,
                 };
                 let (stream, _) = listener.accept().await.map_err(failed)?;
-                self.node
-                    .start(stream, Role::Acceptor, format!("unix:{}", path.display()))
+                let place = format!("unix:{}", path.display());
+                self.node.start_known(
+                    stream,
+                    Role::Acceptor,
+                    place.clone(),
+                    KnownAs::Anybody(place),
+                )
             }
         }
     }

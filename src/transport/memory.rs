@@ -4,6 +4,34 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::control::PeerKnowledge;
 
+/// Whom knowledge is remembered of.
+#[derive(Debug)]
+pub(super) enum KnownAs {
+    /// One peer, or several that are much alike: those behind one IP address.
+    Peer(String),
+    /// Peers that nothing tells apart, by where they come in. The next one sends what the others did,
+    /// but its processors are not theirs, nor is its link where a proxy stands in between.
+    Anybody(String),
+}
+
+impl KnownAs {
+    /// The name in the memory, and what is known of who comes under it.
+    pub(super) fn recall(self, memory: &PeerMemory) -> (String, Option<PeerKnowledge>) {
+        match self {
+            Self::Peer(name) => {
+                let known = memory.recall(&name);
+                (name, known)
+            }
+            Self::Anybody(place) => {
+                // Not the name of the peer that is met by connecting there.
+                let name = format!("anybody at {place}");
+                let known = memory.recall(&name).map(PeerKnowledge::without_peer);
+                (name, known)
+            }
+        }
+    }
+}
+
 /// The latest peers' knowledge, a few KB each.
 #[derive(Debug)]
 pub(super) struct PeerMemory {

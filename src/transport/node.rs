@@ -14,7 +14,7 @@ use super::driver::Driver;
 use super::guard::{self, Grant};
 use super::listener::Listener;
 use super::load::{LoadReadError, LoadReader};
-use super::memory::PeerMemory;
+use super::memory::{KnownAs, PeerMemory};
 use super::shared::{Shared, lock};
 use super::{Address, ConnectError, socket};
 use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, PeerKnowledge};
@@ -74,7 +74,9 @@ impl NodeConfig {
 
     /// Of how many peers the node remembers what it learned of their link and of codecs, a few KB
     /// each, so that a new connection to one of them need not learn it again. A peer that connects
-    /// from elsewhere is known by its IP address. Default 1024; 0 begins every connection anew.
+    /// from elsewhere is known by its IP address. Those that connect to a Unix socket have no name:
+    /// they share what was learned of the content and the codecs, and nothing else. Default 1024; 0
+    /// begins every connection anew.
     #[must_use]
     pub fn remembered_peers(mut self, peers: usize) -> Self {
         self.remembered_peers = peers;
@@ -259,6 +261,24 @@ impl Node {
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        // Who connects comes from another port each time.
+        let name = match peer.parse::<SocketAddr>() {
+            Ok(address) if role == Role::Acceptor => address.ip().to_string(),
+            _ => peer.clone(),
+        };
+        self.start_known(io, role, peer, KnownAs::Peer(name))
+    }
+
+    pub(super) fn start_known<I>(
+        &self,
+        io: I,
+        role: Role,
+        peer: String,
+        known_as: KnownAs,
+    ) -> Result<Connection, ConnectError>
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let mut random = [0; 24];
         getrandom::fill(&mut random).map_err(ConnectError::Random)?;
         let (id, seed) = random.split_at(16);
@@ -270,12 +290,8 @@ impl Node {
             .clone()
             .session_id(session_id)
             .seed(u64::from_le_bytes(seed_bytes));
-        // Who connects comes from another port each time.
-        let known_as = match peer.parse::<SocketAddr>() {
-            Ok(address) if role == Role::Acceptor => address.ip().to_string(),
-            _ => peer.clone(),
-        };
-        if let Some(knowledge) = lock(&self.shared.peers).recall(&known_as) {
+        let (known_as, knowledge) = known_as.recall(&lock(&self.shared.peers));
+        if let Some(knowledge) = knowledge {
             config = config.knowledge(knowledge);
         }
         let shared = Arc::new(Shared::new(config.send_queue_len(), config.window_len()));

@@ -6,6 +6,8 @@ mod change;
 mod executor;
 mod hostile;
 mod lifecycle;
+#[cfg(feature = "zstd")]
+mod memory;
 mod messages;
 mod path;
 mod support;
