@@ -172,6 +172,16 @@ fn a_pass_that_takes_too_long_fails() {
 }
 
 #[test]
+fn the_wait_for_a_budget_ends_and_is_not_the_passes() {
+    // On a machine this busy the guard grants nothing, and is waited for as long as ever.
+    let arguments = ["--policy", "none,cost", "--rounds", "2", "--busy-cores"];
+    let busy = std::thread::available_parallelism().map_or(2, usize::from) * 4;
+    let limits = [&busy.to_string(), "--pass-limit", "0.9", "--take", "20"];
+    let rows = json_lines(&bench(&[&arguments[..], &limits[..], &["--json"]].concat()));
+    assert_eq!(rows.len(), 4);
+}
+
+#[test]
 fn an_interrupt_ends_the_nodes_too() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let arguments = ["--policy", "none", "--rounds", "1000000", "--json"];

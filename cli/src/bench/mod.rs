@@ -94,7 +94,8 @@ pub(crate) struct BenchArguments {
     /// Do not limit codec time by the processor load.
     #[arg(long)]
     no_guard: bool,
-    /// The longest that a pass may take, seconds; the bench fails if one does.
+    /// The longest that a pass may take, seconds; the bench fails if one does. The wait for a new
+    /// guard's budget, 1 s at most, is none of it.
     #[arg(long, default_value = "120", value_parser = seconds)]
     pass_limit: Duration,
 }
@@ -324,6 +325,15 @@ impl<'a> Stage<'a> {
             )),
             other => other,
         };
+        // Not in the pass: its limit is for sending and receiving, and so are its times.
+        let prepare = Command::Prepare {
+            policy: name.clone(),
+        };
+        tokio::try_join!(
+            self.sender.ask(&prepare, START_LIMIT),
+            self.receiver.ask(&prepare, START_LIMIT),
+        )
+        .map_err(in_context)?;
         let command = Command::Pass(Pass {
             corpus,
             sending,

@@ -119,6 +119,13 @@ async fn obey(
             };
             Ok(Reply::Ready(address))
         }
+        Command::Prepare { policy } => {
+            match end {
+                End::Sender(sender) => drop(sender.node(&policy).await?),
+                End::Receiver(receiver) => receiver.prepare().await,
+            }
+            Ok(Reply::Ready(None))
+        }
         Command::Pass(pass) => {
             let messages = corpora
                 .get(pass.corpus)

@@ -17,6 +17,8 @@ pub(super) enum Command {
     },
     /// Begin with nodes that know nothing yet; [`Reply::Ready`].
     Reset { guard: bool },
+    /// Have a node for this policy whose guard has found its budget; [`Reply::Ready`].
+    Prepare { policy: String },
     /// Send or receive a corpus; [`Reply::Sent`] or [`Reply::Received`].
     Pass(Pass),
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tautline::control::PolicyConfig;
-use tautline::transport::{Address, Listener};
+use tautline::transport::{Address, Listener, Node};
 
 use super::clock::{monotonic_nanos, processor_nanos};
 use super::node::{Messages, Settings};
@@ -14,6 +14,8 @@ use crate::failure::Failure;
 pub(super) struct Receiver {
     address: Address,
     listener: Option<Listener>,
+    /// The node, until its guard was waited for.
+    unprepared: Option<Node>,
 }
 
 impl Receiver {
@@ -21,6 +23,7 @@ impl Receiver {
         Self {
             address,
             listener: None,
+            unprepared: None,
         }
     }
 
@@ -32,7 +35,15 @@ impl Receiver {
         let listener = node.listen(&self.address).await?;
         let address = listener.local_address()?;
         self.listener = Some(listener);
+        self.unprepared = Some(node);
         Ok(address)
+    }
+
+    /// Waits for the guard, the first time: it tells the sender of its budget.
+    pub(super) async fn prepare(&mut self) {
+        if let Some(node) = self.unprepared.take() {
+            crate::send::await_budget(&node).await;
+        }
     }
 
     /// Receives the messages of one connection and compares them with what should come.

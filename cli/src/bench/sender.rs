@@ -32,12 +32,15 @@ impl Sender {
         self.nodes.clear();
     }
 
-    fn node(&mut self, policy: PolicyConfig) -> Result<Node, Failure> {
+    /// The node for a policy; the first time it is asked for, its guard is waited for.
+    pub(super) async fn node(&mut self, policy: &str) -> Result<Node, Failure> {
+        let policy: PolicyConfig = policy.parse()?;
         let name = (!is_static(policy)).then(|| policy.to_string());
         if let Some(node) = self.nodes.get(&name) {
             return Ok(node.clone());
         }
         let node = self.settings.node(policy)?;
+        crate::send::await_budget(&node).await;
         self.nodes.insert(name, node.clone());
         Ok(node)
     }
@@ -45,8 +48,7 @@ impl Sender {
     pub(super) async fn pass(&mut self, pass: &Pass, messages: &Messages) -> Result<Sent, Failure> {
         let policy = pass.policy.parse()?;
         let address: Address = pass.address.parse()?;
-        let node = self.node(policy)?;
-        crate::send::await_budget(&node).await;
+        let node = self.node(&pass.policy).await?;
         let connection = node.connect(&address).await?;
         let config = StreamConfig::default().policy(policy);
         let stream = Arc::new(connection.open("bench", config).await?);
