@@ -15,7 +15,7 @@ const MIN_SPREAD: f64 = 0.05;
 
 /// Decayed least squares of time against bytes: `time = fixed + per_byte * bytes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CostEstimator {
+pub(crate) struct CostEstimator {
     weight: f64,
     bytes: f64,
     nanos: f64,
@@ -26,7 +26,7 @@ pub struct CostEstimator {
 
 /// The line that a [`CostEstimator`] has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CostLine {
+pub(crate) struct CostLine {
     /// Time that each block costs whatever its length, ns.
     pub fixed_nanos: f64,
     /// Time that each byte adds, ns.
@@ -35,14 +35,14 @@ pub struct CostLine {
 
 impl CostLine {
     /// The time that `bytes` take, ns.
-    pub fn nanos(&self, bytes: f64) -> f64 {
+    pub(crate) fn nanos(&self, bytes: f64) -> f64 {
         self.fixed_nanos + self.nanos_per_byte * bytes
     }
 }
 
 impl CostEstimator {
     /// Takes in that `bytes` took `time`.
-    pub fn record(&mut self, bytes: usize, time: Duration) {
+    pub(crate) fn record(&mut self, bytes: usize, time: Duration) {
         let (bytes, nanos) = (bytes as f64, saturating_nanos(time) as f64);
         self.weight = self.weight * KEEP + 1.0;
         self.bytes = self.bytes * KEEP + bytes;
@@ -53,13 +53,13 @@ impl CostEstimator {
     }
 
     /// Decayed number of samples: 0 without any, towards 33.
-    pub const fn weight(&self) -> f64 {
+    pub(crate) const fn weight(&self) -> f64 {
         self.weight
     }
 
     /// The line through the samples, or `None` without any. Where lengths hardly differ, all of the
     /// time is laid to the bytes; neither part is below zero.
-    pub fn line(&self) -> Option<CostLine> {
+    pub(crate) fn line(&self) -> Option<CostLine> {
         if self.weight == 0.0 {
             return None;
         }
@@ -86,7 +86,7 @@ impl CostEstimator {
     }
 
     /// The share of the variation in time that the slope explains, 0 to 1; 0 without a slope.
-    pub fn explained(&self) -> f64 {
+    pub(crate) fn explained(&self) -> f64 {
         let mean_nanos = self.nanos / self.weight;
         let variance = self.nanos_squared / self.weight - mean_nanos * mean_nanos;
         let mean_bytes = self.bytes / self.weight;
@@ -99,7 +99,7 @@ impl CostEstimator {
 
     /// The time that the line through the samples gives for `bytes`, ns, and the standard deviation of
     /// the samples from it; where they have no slope, that of `known` counts. `None` without either.
-    pub fn expect(&self, bytes: usize, known: Option<f64>) -> Option<(f64, f64)> {
+    pub(crate) fn expect(&self, bytes: usize, known: Option<f64>) -> Option<(f64, f64)> {
         let slope = self.slope().or(known)?;
         let mean_bytes = self.bytes / self.weight;
         let mean_nanos = self.nanos / self.weight;
@@ -112,7 +112,7 @@ impl CostEstimator {
     }
 
     /// The slope alone, ns per byte, or `None` while lengths differ too little to tell.
-    pub fn slope(&self) -> Option<f64> {
+    pub(crate) fn slope(&self) -> Option<f64> {
         let mean_bytes = self.bytes / self.weight;
         let variance = self.bytes_squared / self.weight - mean_bytes * mean_bytes;
         let least = (MIN_SPREAD * mean_bytes).powi(2);
@@ -126,27 +126,27 @@ impl CostEstimator {
 
 /// Decayed ratio of plain to wire bytes, weighted by bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RatioEstimator {
+pub(crate) struct RatioEstimator {
     plain: f64,
     wire: f64,
 }
 
 impl RatioEstimator {
     /// Takes in a block.
-    pub fn record(&mut self, plain: usize, wire: usize) {
+    pub(crate) fn record(&mut self, plain: usize, wire: usize) {
         self.plain = self.plain * KEEP + plain as f64;
         self.wire = self.wire * KEEP + wire as f64;
     }
 
     /// Plain over wire bytes, or `None` without a sample.
-    pub fn ratio(&self) -> Option<f64> {
+    pub(crate) fn ratio(&self) -> Option<f64> {
         (self.wire > 0.0).then(|| self.plain / self.wire)
     }
 }
 
 /// What one arm has shown on one stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ArmEstimate {
+pub(crate) struct ArmEstimate {
     /// Time to encode against plain bytes.
     pub encode: CostEstimator,
     /// Plain over wire bytes.
@@ -157,7 +157,7 @@ pub struct ArmEstimate {
 
 impl ArmEstimate {
     /// Takes in a block of `plain` bytes that became `wire` bytes in `time`.
-    pub fn record(&mut self, now: Time, plain: usize, wire: usize, time: Duration) {
+    pub(crate) fn record(&mut self, now: Time, plain: usize, wire: usize, time: Duration) {
         self.encode.record(plain, time);
         self.ratio.record(plain, wire);
         self.last_used = Some(now);
@@ -166,14 +166,21 @@ impl ArmEstimate {
 
 /// What each arm has shown on one stream; an arm's number is its place in the session's list.
 #[derive(Clone, Debug, Default)]
-pub struct StreamEstimates {
+pub(crate) struct StreamEstimates {
     arms: Vec<ArmEstimate>,
     block_len: RatioEstimator,
 }
 
 impl StreamEstimates {
     /// Takes in a block encoded with arm number `arm`.
-    pub fn record(&mut self, arm: usize, now: Time, plain: usize, wire: usize, time: Duration) {
+    pub(crate) fn record(
+        &mut self,
+        arm: usize,
+        now: Time,
+        plain: usize,
+        wire: usize,
+        time: Duration,
+    ) {
         if self.arms.len() <= arm {
             self.arms.resize(arm + 1, ArmEstimate::default());
         }
@@ -182,14 +189,14 @@ impl StreamEstimates {
     }
 
     /// What arm number `arm` has shown, `None` if it was never used.
-    pub fn arm(&self, arm: usize) -> Option<&ArmEstimate> {
+    pub(crate) fn arm(&self, arm: usize) -> Option<&ArmEstimate> {
         self.arms
             .get(arm)
             .filter(|estimate| estimate.last_used.is_some())
     }
 
     /// Mean plain length of the latest blocks: the thesis's typical message size s.
-    pub fn typical_len(&self) -> Option<f64> {
+    pub(crate) fn typical_len(&self) -> Option<f64> {
         self.block_len.ratio()
     }
 }
@@ -234,7 +241,7 @@ const fn no_blocks(codec: CodecId) -> DecodeReport {
 
 /// What decoding costs the peer, by codec, from its reports.
 #[derive(Clone, Debug, Default)]
-pub struct DecodeEstimates {
+pub(crate) struct DecodeEstimates {
     codecs: Vec<CodecDecode>,
     /// Measured over typical time, for all codecs.
     factor: Option<f64>,
@@ -258,7 +265,7 @@ const MAX_DECODE_FIXED_NANOS: f64 = 1e6;
 
 impl DecodeEstimates {
     /// Takes in the peer's totals for one codec.
-    pub fn record(&mut self, report: &DecodeReport) {
+    pub(crate) fn record(&mut self, report: &DecodeReport) {
         let known = self.position(report.codec);
         let at = known.unwrap_or(self.codecs.len());
         if known.is_none() {
@@ -327,13 +334,13 @@ impl DecodeEstimates {
     }
 
     /// The time that the peer takes to decode blocks of `codec`, or `None` without a report.
-    pub fn line(&self, codec: CodecId) -> Option<CostLine> {
+    pub(crate) fn line(&self, codec: CodecId) -> Option<CostLine> {
         self.codecs[self.position(codec)?].cost.line()
     }
 
     /// The time that the peer takes for a block of `codec` that typically takes `typical_nanos`:
     /// scaled by what it reported of this codec, or else of the others. `None` without any report.
-    pub fn nanos(&self, codec: CodecId, typical_nanos: f64) -> Option<f64> {
+    pub(crate) fn nanos(&self, codec: CodecId, typical_nanos: f64) -> Option<f64> {
         let all = self.factor?;
         let known = self.position(codec).map(|at| &self.codecs[at]);
         let factor = known
@@ -345,7 +352,7 @@ impl DecodeEstimates {
 
     /// Takes in that a while has passed: what nothing reported confirms any more fades, lest a codec that
     /// once looked dear to the peer is never tried again. Called with each round trip that is measured.
-    pub fn fade(&mut self) {
+    pub(crate) fn fade(&mut self) {
         for known in &mut self.codecs {
             if !core::mem::take(&mut known.fresh) {
                 known.factor = known.factor.map(|factor| factor.powf(FADE));
@@ -358,7 +365,7 @@ impl DecodeEstimates {
 
     /// Forgets the totals but not what was learned from them: the next report counts from zero, as on a
     /// new connection to the same peer.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         for known in &mut self.codecs {
             known.last = no_blocks(known.last.codec);
         }
@@ -366,7 +373,7 @@ impl DecodeEstimates {
     }
 
     /// How many reports could not be true.
-    pub const fn absurd(&self) -> u64 {
+    pub(crate) const fn absurd(&self) -> u64 {
         self.absurd
     }
 }
@@ -375,7 +382,7 @@ impl DecodeEstimates {
 /// rotate through, then the others that the cost policy chooses from, then those that only a fixed
 /// policy asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arms {
+pub(crate) struct Arms {
     all: Vec<Arm>,
     electable: usize,
     adaptive: usize,
@@ -383,7 +390,7 @@ pub struct Arms {
 
 impl Arms {
     /// Identity, `rotation` and `wanted`, without those that `allowed` refuses and without repetition.
-    pub fn new(rotation: &[Arm], wanted: &[Arm], allowed: impl Fn(CodecId) -> bool) -> Self {
+    pub(crate) fn new(rotation: &[Arm], wanted: &[Arm], allowed: impl Fn(CodecId) -> bool) -> Self {
         let mut all = vec![Arm::IDENTITY];
         let mut add = |more: &[Arm]| {
             for arm in more {
@@ -401,29 +408,29 @@ impl Arms {
     }
 
     /// Adds an arm for fixed policies only.
-    pub fn add_fixed(&mut self, arm: Arm) {
+    pub(crate) fn add_fixed(&mut self, arm: Arm) {
         if !self.all.contains(&arm) {
             self.all.push(arm);
         }
     }
 
     /// All arms, identity first.
-    pub fn as_slice(&self) -> &[Arm] {
+    pub(crate) fn as_slice(&self) -> &[Arm] {
         &self.all
     }
 
     /// How many of them, from the first, the thesis's policies take in turn or choose from.
-    pub const fn electable(&self) -> usize {
+    pub(crate) const fn electable(&self) -> usize {
         self.electable
     }
 
     /// How many of them, from the first, the cost policy chooses from.
-    pub const fn adaptive(&self) -> usize {
+    pub(crate) const fn adaptive(&self) -> usize {
         self.adaptive
     }
 
     /// The number of `arm`, if it is among them.
-    pub fn position(&self, arm: Arm) -> Option<usize> {
+    pub(crate) fn position(&self, arm: Arm) -> Option<usize> {
         self.all.iter().position(|known| *known == arm)
     }
 }

@@ -13,7 +13,7 @@ use crate::units::{Time, saturating_nanos};
 
 /// What the arms have shown on all streams of a connection.
 #[derive(Clone, Debug, Default)]
-pub struct CodecKnowledge {
+pub(crate) struct CodecKnowledge {
     pub(crate) model: Model,
     pub(crate) speed: Speed,
 }

@@ -19,19 +19,15 @@ mod socket;
 mod texture;
 
 pub use self::budget::{BudgetRate, CodecBudget};
-pub use self::estimate::{
-    ArmEstimate, Arms, CostEstimator, CostLine, DecodeEstimates, RatioEstimator, StreamEstimates,
-};
+pub(crate) use self::estimate::{Arms, StreamEstimates};
+pub use self::knowledge::PeerKnowledge;
 pub(crate) use self::knowledge::{BudgetPrice, PeerBudget, Prices, Shadowed};
-pub use self::knowledge::{CodecKnowledge, PeerKnowledge};
 pub use self::link::{Fed, LinkEstimator, LinkRate, RttEstimator};
 pub use self::load::{CpuSet, LoadError, LoadMeter, LoadSource, Processors, Reading};
 pub use self::pid::{CpuGuard, CpuGuardConfig, CpuGuardConfigError};
 pub use self::policy::cost::{ArmReport, CostConfig, Objective, Verdict};
 pub(crate) use self::policy::cost::{BlockClass, Sent, affordable_nanos};
-pub use self::policy::{
-    Choice, MajorityConfig, ParsePolicyError, Policy, PolicyConfig, Reason, Round, SentBlock,
-    Situation, transmission_nanos,
-};
+pub(crate) use self::policy::{Choice, Policy, SentBlock, Situation};
+pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, Round};
 pub use self::socket::SocketSample;
 pub use self::texture::Texture;

@@ -112,7 +112,7 @@ pub struct ParsePolicyError {
 
 /// All that a policy may look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub(crate) struct Situation<'a> {
     /// The time.
     pub now: Time,
     /// Plain length of the block to be sent, bytes.
@@ -153,7 +153,7 @@ pub struct Situation<'a> {
 
 /// What a policy chose, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Number of the arm.
     pub arm: usize,
     /// Why.
@@ -174,7 +174,7 @@ impl Choice {
 
 /// A block that was sent, as it is learned from.
 #[derive(Clone, Copy, Debug)]
-pub struct SentBlock {
+pub(crate) struct SentBlock {
     /// The time.
     pub now: Time,
     /// Number of the arm that encoded it, be it in vain.
@@ -244,7 +244,7 @@ impl fmt::Display for Reason {
 
 /// A policy at work on one stream.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub(crate) struct Policy {
     kind: Kind,
 }
 
@@ -259,7 +259,7 @@ enum Kind {
 
 impl Policy {
     /// A policy that has seen nothing yet.
-    pub fn new(config: PolicyConfig) -> Self {
+    pub(crate) fn new(config: PolicyConfig) -> Self {
         let kind = match config {
             PolicyConfig::Cost(config) => Kind::Cost(Box::new(Cost::new(config))),
             PolicyConfig::None => Kind::None,
@@ -271,7 +271,7 @@ impl Policy {
     }
 
     /// Chooses the arm of the next block. With the budget exhausted that is identity.
-    pub fn choose(&mut self, situation: &Situation<'_>, rng: &mut Rng) -> Choice {
+    pub(crate) fn choose(&mut self, situation: &Situation<'_>, rng: &mut Rng) -> Choice {
         let choice = match &mut self.kind {
             Kind::Cost(cost) => cost.choose(situation),
             Kind::None => Choice::new(0, Reason::Only),
@@ -293,7 +293,7 @@ impl Policy {
     }
 
     /// Takes in that so many messages are in a block.
-    pub fn on_sent(&mut self, messages: u32) {
+    pub(crate) fn on_sent(&mut self, messages: u32) {
         if let Kind::Majority(majority) = &mut self.kind {
             majority.on_sent(messages);
         }
@@ -332,12 +332,12 @@ impl Policy {
     }
 
     /// Whether it looks at the link, the processors and the content.
-    pub const fn is_adaptive(&self) -> bool {
+    pub(crate) const fn is_adaptive(&self) -> bool {
         matches!(self.kind, Kind::Cost(_))
     }
 
     /// What is known of each arm; empty from policies that do not estimate.
-    pub fn explain(&self, situation: &Situation<'_>) -> Vec<ArmReport> {
+    pub(crate) fn explain(&self, situation: &Situation<'_>) -> Vec<ArmReport> {
         match &self.kind {
             Kind::Cost(cost) => cost.explain(situation),
             _ => Vec::new(),
@@ -346,7 +346,7 @@ impl Policy {
 
     /// Whether a block that another stream began with arm number `arm` may take this stream's
     /// messages along: only if this stream would choose the same.
-    pub fn joins(&self, arm: usize, arms: &[Arm], budget_left: bool) -> bool {
+    pub(crate) fn joins(&self, arm: usize, arms: &[Arm], budget_left: bool) -> bool {
         if !budget_left {
             return arm == 0;
         }
@@ -368,7 +368,7 @@ impl Policy {
 /// compression, sending, half a round trip (propagation, and its wire bytes at the link's rate)
 /// and decompression. `None` while the arm was never used; a part not yet measured counts as zero,
 /// alike for all arms.
-pub fn transmission_nanos(
+fn transmission_nanos(
     situation: &Situation<'_>,
     estimates: &StreamEstimates,
     arm: usize,
