@@ -11,6 +11,7 @@ use crate::wire::DecodeReport;
 /// so that a change of content is followed within 100 messages (decisions.md).
 const KEEP: f64 = 0.97;
 /// Spread of lengths (standard deviation over mean) from which on a slope is told from an offset.
+/// Arbitrary.
 const MIN_SPREAD: f64 = 0.05;
 
 /// Decayed least squares of time against bytes: `time = fixed + per_byte * bytes`.
@@ -253,12 +254,15 @@ pub(crate) struct DecodeEstimates {
 /// No decoder is slower than this; what a peer reports beyond it is clamped. Arbitrary: a tenth of
 /// the slowest decoder measured (bzip2 at 256 B, 7 MB/s).
 const MAX_DECODE_NANOS_PER_BYTE: f64 = 1500.0;
-/// Weight of a report in the factors, and how far off one may be to count in full.
+/// Weight of a report in the factors, and how far off one may be to count in full. Arbitrary: as for
+/// times measured here.
 const FACTOR_GAIN: f64 = 0.3;
 const MAX_FACTOR_JUMP: f64 = 3.0;
-/// What fading leaves of a factor's logarithm.
+/// How many times as fast or slow as the table's a peer may look by its first report. Arbitrary.
+const MAX_FIRST_FACTOR: f64 = 5.0;
+/// What fading leaves of a factor's logarithm. Arbitrary: half of it after three round trips.
 const FADE: f64 = 0.8;
-/// What of a codec's own factor each report of others leaves.
+/// What of a codec's own factor each report of others leaves. Arbitrary: half of it after seven.
 const STALE_KEEP: f64 = 0.9;
 /// Nor costs more than this for a block, however short. Arbitrary, well over liblzma's 42 µs.
 const MAX_DECODE_FIXED_NANOS: f64 = 1e6;
@@ -313,7 +317,8 @@ impl DecodeEstimates {
             self.fresh = true;
             for factor in [&mut known.factor, &mut self.factor] {
                 // The first one too: the peer's machine is like those of the table, give or take.
-                let known = factor.unwrap_or_else(|| sample.clamp(0.2, 5.0));
+                let known = factor
+                    .unwrap_or_else(|| sample.clamp(1.0 / MAX_FIRST_FACTOR, MAX_FIRST_FACTOR));
                 let bounded = if again {
                     sample
                 } else {

@@ -42,7 +42,9 @@ pub struct CpuGuardConfig {
 impl Default for CpuGuardConfig {
     fn default() -> Self {
         Self {
+            // Arbitrary: a fifth is left to what comes between two measurements.
             setpoint: CpuLoad::new(0.8),
+            // Ten of the ticks in which /proc/stat counts.
             period: Duration::from_millis(100),
             // Poles of z² + (P + I - 1) z - P at 0.61 and -0.16: 1 % after 10 periods, no overshoot.
             proportional: 0.1,
@@ -180,7 +182,8 @@ impl CpuGuard {
     /// under an eighth is left.
     const OVERLOAD_CUT: f64 = 0.5;
 
-    /// The least room between setpoint and saturation over which the cut sets in.
+    /// The least room between setpoint and saturation over which the cut sets in. Arbitrary; the cut
+    /// divides by it.
     const MIN_HEADROOM: f64 = 0.02;
 
     /// A guard for a node or container of `processors`, with a budget of zero (thesis 7.2.7,

@@ -3,12 +3,13 @@
 
 /// Bytes looked at. Arbitrary: enough to tell random bytes from text with certainty.
 const SAMPLE: usize = 256;
-/// Bytes taken from one place.
+/// Bytes taken from one place. Arbitrary: a cache line.
 const CHUNK: usize = 64;
-/// Bytes from which on the sample says anything.
+/// Bytes from which on the sample says anything. Arbitrary: of 276 pairs one coincides if they are
+/// random, and 17 in text.
 const LEAST: usize = 24;
 /// Random bytes coincide once in 256 pairs; what coincides less often than this is taken for random.
-/// Base64 has 1 in 64, text about 1 in 16, signalling more.
+/// Base64 has 1 in 64, text about 1 in 16, signalling more. Arbitrary between the first two.
 const NOISE_PAIRS: u32 = 160;
 
 /// What a block's bytes look like.

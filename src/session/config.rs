@@ -30,6 +30,7 @@ pub struct SessionConfig {
 }
 
 impl Default for SessionConfig {
+    /// Arbitrary where the setter gives no reason.
     fn default() -> Self {
         Self {
             session_id: [0; 16],
@@ -249,7 +250,7 @@ impl SessionConfig {
     }
 }
 
-/// The longest block there can be, plain: what one decode may cost in memory.
+/// The longest block there can be, plain: what one decode may cost in memory. Arbitrary.
 const MAX_BLOCK: usize = 16 << 20;
 
 /// A setting that makes no sense.

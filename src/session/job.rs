@@ -130,6 +130,7 @@ pub struct ShadowResult {
 }
 
 /// A shadow that takes longer is timed once: caches matter little then, and twice would be dear.
+/// Arbitrary.
 const LONG_SHADOW: Duration = Duration::from_micros(500);
 
 /// A [`ShadowJob`] that was run.

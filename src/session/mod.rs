@@ -59,13 +59,16 @@ use crate::wire::{
     RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window, WireError,
 };
 
-/// The longest stream name, bytes.
+/// The longest stream name, bytes (docs/wire.md).
 pub const MAX_NAME_LEN: usize = 255;
 /// The least window: enough for a message to begin, and not so little that each byte wants a frame.
+/// Arbitrary; docs/wire.md has it.
 const MIN_WINDOW: u64 = 4 << 10;
-/// Room that record headers may need beyond a block's payload.
+/// Room that record headers may need beyond a block's payload. Arbitrary: the longest header takes less
+/// than half.
 const HEADER_SLACK: usize = 64;
 /// An acknowledgement travels with other output rather than alone if the last one is so long ago.
+/// Arbitrary: its bytes and time do not show at 500 a second.
 const ACK_SPACING: Duration = Duration::from_millis(2);
 
 /// Bytes waiting to be written above which acknowledgements and probe replies wait too: a peer
@@ -73,7 +76,8 @@ const ACK_SPACING: Duration = Duration::from_millis(2);
 const MAX_UNREAD: usize = 256 << 10;
 
 /// Bytes waiting to be written from which on a peer that makes them grow is given up: what it asks
-/// for and does not read. Far above what blocks and honest answers leave there.
+/// for and does not read. Arbitrary, far above what blocks and honest answers leave
+/// there.
 const MAX_OUTPUT: usize = 8 << 20;
 
 /// ```text

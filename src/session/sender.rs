@@ -22,23 +22,29 @@ use crate::control::{
 use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
 
-/// Payload bytes that a stream may put into a block before others get their turn.
+/// Payload bytes that a stream may put into a block before others get their turn. Arbitrary: four
+/// streams share a block of the default length.
 const QUANTUM: isize = 16 << 10;
-/// What a stream may save up of turns that a full block cut short.
+/// What a stream may save up of turns that a full block cut short. Arbitrary: one block of the
+/// default length.
 const MAX_DEFICIT: isize = 4 * QUANTUM;
-/// Streams that are asked whether they join a block before it is closed without them.
+/// Streams that are asked whether they join a block before it is closed without them. Arbitrary: the
+/// time for a block is bounded, however many streams wait.
 const MAX_ASKED: usize = 64;
 /// A block of so many bytes is copied behind its header: one slice in the write instead of two.
+/// Arbitrary: those with short headers (docs/wire.md).
 const MAX_JOINED: usize = 2048;
 
 /// Plain bytes sent ahead of the first acknowledgements on a link of which nothing is known yet: what
-/// a slow link takes in a second or two, and a fast one waits for no longer than a round trip.
+/// a slow link takes in a second or two, and a fast one waits for no longer than a round trip. Arbitrary within that.
 const FIRST_FLIGHT: u64 = 16 << 10;
-/// How long it waits for that acknowledgement, which nobody owes it.
+/// How long it waits for that acknowledgement, which nobody owes it: as TCP does
+/// before it has measured a round trip (RFC 6298).
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Plain length of blocks meanwhile: several, so that the acknowledgements show the rate.
+/// Plain length of blocks meanwhile: several, so that the acknowledgements show the rate. Arbitrary:
+/// four.
 const FIRST_BLOCK: usize = 4 << 10;
-/// The most that `run` counts to.
+/// The most that `run` counts to. Arbitrary: with so many blocks behind it only the slowest stage counts.
 const MOST_RUN: u32 = 64;
 
 /// The block that is about to be built.

@@ -25,7 +25,7 @@ use crate::units::CpuLoad;
 /// a small machine. Arbitrary.
 const MAX_IDLE_WORKERS: usize = 8;
 
-/// How often the load is measured where no guard says.
+/// How often the load is measured where no guard says: as the default guard does.
 const LOAD_PERIOD: Duration = Duration::from_millis(100);
 
 /// Settings of a node.
@@ -44,6 +44,7 @@ impl Default for NodeConfig {
             session: SessionConfig::default(),
             guard: Some(CpuGuardConfig::default()),
             load: None,
+            // Arbitrary: a few MB.
             remembered_peers: 1024,
         }
     }

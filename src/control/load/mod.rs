@@ -75,6 +75,7 @@ impl Processors {
     /// A single processor.
     pub const ONE: Self = Self(1.0);
 
+    // See the type.
     const MIN: f64 = 0.001;
     const MAX: f64 = 1e6;
 

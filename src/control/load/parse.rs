@@ -109,6 +109,7 @@ fn cpu_times(line: &str) -> Result<CpuTimes, LoadError> {
     const FIELDS: [&str; 8] = [
         "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal",
     ];
+    // The others came with Linux 2.6.
     const REQUIRED: usize = 4;
 
     let mut values = [0_u64; FIELDS.len()];

@@ -19,37 +19,62 @@ use crate::control::Texture;
 use crate::units::Time;
 
 /// Weight of a new block of at least [`FULL_WEIGHT`] in a class's level: three blocks carry two thirds.
+/// Arbitrary: a change of content is followed within a few blocks, one odd block is not.
 const LEVEL_GAIN: f32 = 0.3;
 /// Single small messages differ more, and many of them come within the time of one large block.
+/// Arbitrary: 25 of them.
 const LEAST_LEVEL_GAIN: f32 = 0.04;
-/// Plain length from which on a block counts fully, bytes.
+/// Plain length from which on a block counts fully, bytes. Arbitrary.
 const FULL_WEIGHT: f32 = 8192.0;
-/// Blocks so much less compressible by their length alone than others of their class say nothing.
+/// Blocks so much less compressible by their length alone than others of their class say nothing. Arbitrary:
+/// what they show would be magnified fourfold, chance with it.
 const LEAST_SCALE: f64 = 0.25;
-/// Weight of a new shadow in an arm's strength.
+/// Weight of a new shadow in an arm's strength. Arbitrary, as for levels.
 const STRENGTH_GAIN: f32 = 0.3;
-/// Weight of a new time in a factor.
+/// Weight of a new time in a factor. Arbitrary; less than for levels, since times vary more.
 const TIME_GAIN: f32 = 0.2;
 /// A single time counts for at most so many times the estimate: one that was interrupted must not
 /// condemn an arm. Arbitrary.
 const MAX_TIME_JUMP: f32 = 3.0;
-/// Levels below this say nothing about strengths: the block is as good as incompressible.
+/// Levels below this say nothing about strengths: the block is as good as incompressible (5 %).
+/// Arbitrary.
 const LEAST_LEVEL: f32 = 0.05;
 /// How far a measured strength is still off, as a standard deviation: once measured, and at best.
+/// Arbitrary; zstd:1 has the strength 1.
 const MEASURED_DEVIATION: f64 = 0.04;
 const LEAST_DEVIATION: f64 = 0.01;
-/// Growth of the variance for each block since it was measured.
+/// Growth of the variance for each block since it was measured. Arbitrary: that of one measurement in
+/// 800 blocks.
 const VARIANCE_GROWTH: f64 = 2e-6;
-/// Factor on the typical time of an arm that was never measured.
+/// Factor on the typical time of an arm that was never measured. Arbitrary: one that was measured wins
+/// a near tie.
 const UNPROVEN_TIME: f64 = 1.25;
 /// Runs are not what arms differ in elsewhere: how far an arm's strength may be off on them.
+/// Arbitrary, above the widest deviation over the table's corpora (0.13).
 const RUNS_DEVIATION: f64 = 0.15;
 /// Times in the typical table are medians; with other content they differ by two thirds, as a standard
 /// deviation of the logarithm.
 const TYPICAL_TIME_DEVIATION: f64 = 0.5;
 
-/// Length that stands for blocks up to 128 B.
+/// Length that stands for blocks up to 128 B. Arbitrary; the other classes have their geometric middle.
 const SHORTEST_LEN: f64 = 112.0;
+
+/// No block's logarithm of the ratio is taken to be more: 256 KiB, the longest by default, in two bytes.
+const MOST_LN_RATIO: f32 = 12.0;
+/// The length within a class makes a block no more compressible than this, times. Arbitrary.
+const MOST_SCALE: f64 = 2.0;
+/// A level that is off by this share of what is known is a change of content; of this level at least.
+/// Arbitrary, both.
+const CHANGE: f32 = 0.35;
+const CHANGE_OF: f32 = 0.2;
+/// Weight of a new time in the machine's speed, on the logarithm: it hardly changes. Arbitrary.
+const SPEED_GAIN: f32 = 0.1;
+/// Machines are at most so many times as fast or slow as the table's. Arbitrary, beyond any in use.
+const MOST_SPEED: f32 = 50.0;
+/// Bounds of an arm's strength, where one divides by it and where it is measured. Arbitrary; the
+/// strongest in the table is under 2.
+const LEAST_STRENGTH: f32 = 0.1;
+const MOST_STRENGTH: f32 = 5.0;
 
 /// Blocks that are alike: of about the same length and texture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,13 +110,13 @@ impl BlockClass {
         match self.texture {
             // Among the shortest, what a message is counts for more than its length.
             Texture::Records if self.size > 0 => {
-                (typical_level(plain_len) / typical_level(self.typical_len())).min(2.0)
+                (typical_level(plain_len) / typical_level(self.typical_len())).min(MOST_SCALE)
             }
             Texture::Records | Texture::Runs | Texture::Noise => 1.0,
         }
     }
 
-    /// How far above expectation the level of content never seen may be.
+    /// How far above expectation the level of content never seen may be. Arbitrary.
     const fn level_doubt(self) -> f64 {
         match self.texture {
             Texture::Runs => 2.0,
@@ -100,7 +125,7 @@ impl BlockClass {
         }
     }
 
-    /// The level to begin with.
+    /// The level to begin with: for records the table's, otherwise arbitrary.
     fn typical_level(self) -> f64 {
         match self.texture {
             Texture::Runs => 5.0,
@@ -154,7 +179,7 @@ pub(crate) struct Sample {
 impl Sample {
     fn ln_ratio(&self) -> f32 {
         let ratio = self.plain_len.max(1) as f32 / self.wire_len.max(1) as f32;
-        ratio.ln().clamp(0.0, 12.0)
+        ratio.ln().clamp(0.0, MOST_LN_RATIO)
     }
 
     /// The level of the block, if an arm of `strength` made this of it; `None` where its length
@@ -228,7 +253,8 @@ impl Speed {
         let follow = |speed: &mut f32, factor: Option<f32>| {
             if let Some(factor) = factor {
                 let bounded = factor.clamp(*speed / MAX_TIME_JUMP, *speed * MAX_TIME_JUMP);
-                *speed = (*speed * (bounded / *speed).powf(0.1)).clamp(0.02, 50.0);
+                *speed = (*speed * (bounded / *speed).powf(SPEED_GAIN))
+                    .clamp(1.0 / MOST_SPEED, MOST_SPEED);
             }
         };
         follow(
@@ -283,9 +309,14 @@ impl ClassModel {
         let weight = (plain_len as f32 / FULL_WEIGHT).min(1.0);
         let gain = (LEVEL_GAIN * weight).max(LEAST_LEVEL_GAIN);
         // A level of a large block that is far off is a change of content, not an outlier.
-        let change = (level - self.level).abs() > 0.35 * self.level.max(0.2);
+        let change = (level - self.level).abs() > CHANGE * self.level.max(CHANGE_OF);
         let gain = if change { gain * (1.0 + weight) } else { gain };
-        learn(&mut self.level, &mut self.levels, level.min(12.0), gain);
+        learn(
+            &mut self.level,
+            &mut self.levels,
+            level.min(MOST_LN_RATIO),
+            gain,
+        );
     }
 }
 
@@ -455,8 +486,9 @@ impl Known<'_> {
         };
         let decode =
             find(|model| model.decodes).map_or(self.speed.decode, |(_, model)| model.decode);
-        let wire =
-            |strength: f64, level: f64| plain_len * (-(strength * level).clamp(0.0, 12.0)).exp();
+        let wire = |strength: f64, level: f64| {
+            plain_len * (-(strength * level).clamp(0.0, f64::from(MOST_LN_RATIO))).exp()
+        };
         // An arm that was never measured must promise a little more than one that was. What it finds
         // too little of costs no more than its time: the block then goes out as it is.
         let unproven = if timed.is_some() {
@@ -508,7 +540,7 @@ impl Model {
         let model = class.arm_mut(arm, typical, inherited.unwrap_or(typical), speed);
         model.learn_times(row, sample);
         model.measured_block = blocks;
-        let strength = model.strength.max(0.1);
+        let strength = model.strength.max(LEAST_STRENGTH);
         let level = sample.level(strength)?;
         class.learn_level(level, sample.plain_len);
         Some(level)
@@ -538,7 +570,7 @@ impl Model {
         };
         match sent.level {
             Some(level) if level >= LEAST_LEVEL => {
-                let strength = (of_one / level).clamp(0.0, 5.0);
+                let strength = (of_one / level).clamp(0.0, MOST_STRENGTH);
                 // By what there was to find: a quotient of two small numbers is mostly chance, and too
                 // high on average.
                 let gain = STRENGTH_GAIN * (level / usual).min(1.0);
@@ -552,7 +584,7 @@ impl Model {
             }
             reference => {
                 // This arm finds what the one that was sent did not, or is the first that was tried.
-                let level = of_one / model.strength.max(0.1);
+                let level = of_one / model.strength.max(LEAST_STRENGTH);
                 model.strengths += 1.0;
                 class.learn_level(level, sample.plain_len);
                 if reference.is_some() && level > LEAST_LEVEL {
