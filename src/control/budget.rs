@@ -179,6 +179,19 @@ impl CodecBudget {
     }
 }
 
+/// What one block may take of a limited budget beyond what has been saved, as time at the budget's rate,
+/// ns: a tenth of the 20 ms in which codec time is to keep to it.
+const MAX_OVERDRAFT_NANOS: f64 = 2e6;
+
+/// The processor time that one block may take of `budget`: what is saved and a little more, so that no
+/// window of 20 ms sees much more than its share, ns. `None` without a limit, or with one of a
+/// processor and more, which one block at a time cannot exceed.
+pub(crate) fn affordable_nanos(budget: &mut CodecBudget, now: Time) -> Option<f64> {
+    let rate = budget.rate()?.as_nanos_per_sec() as f64 * 1e-9;
+    let saved = budget.available(now).as_nanos() as f64;
+    (rate < 1.0).then_some(saved + MAX_OVERDRAFT_NANOS * rate)
+}
+
 impl Bucket {
     fn burst(&self) -> i128 {
         i128::from(self.rate.0) * i128::from(saturating_nanos(CodecBudget::BURST_WINDOW))

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::budget::CodecBudget;
+use super::budget::{BudgetRate, CodecBudget, affordable_nanos};
 use super::estimate::DecodeEstimates;
 use super::link::{LinkEstimator, RttEstimator};
 use super::policy::SentBlock;
@@ -167,9 +167,12 @@ impl Default for PeerBudget {
     }
 }
 
+/// A hundredth of a processor. Arbitrary.
+const LEAST_RATE: BudgetRate = BudgetRate::from_nanos_per_sec(10_000_000);
+
 impl PeerBudget {
     /// The peer grants decoding at a rate; `None` if it has no limit.
-    pub(crate) fn set(&mut self, now: Time, rate: Option<super::budget::BudgetRate>) {
+    pub(crate) fn set(&mut self, now: Time, rate: Option<BudgetRate>) {
         match rate {
             Some(rate) => self.budget.set_rate(now, rate),
             None => self.budget.set_unlimited(),
@@ -187,8 +190,13 @@ impl PeerBudget {
         self.price.get()
     }
 
-    /// Whether nothing of it is left.
-    pub(crate) fn is_exhausted(&mut self, now: Time) -> bool {
-        self.budget.available(now).is_zero()
+    /// Whether the peer grants codecs as good as nothing.
+    pub(crate) fn is_none(&self) -> bool {
+        self.budget.rate().is_some_and(|rate| rate < LEAST_RATE)
+    }
+
+    /// What one block may take of it, ns; `None` without a limit.
+    pub(crate) fn affordable_nanos(&mut self, now: Time) -> Option<f64> {
+        affordable_nanos(&mut self.budget, now)
     }
 }

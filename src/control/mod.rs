@@ -18,6 +18,7 @@ mod policy;
 mod socket;
 mod texture;
 
+pub(crate) use self::budget::affordable_nanos;
 pub use self::budget::{BudgetRate, CodecBudget};
 pub(crate) use self::estimate::{Arms, StreamEstimates};
 pub use self::knowledge::PeerKnowledge;
@@ -26,8 +27,8 @@ pub use self::link::{Fed, LinkEstimator, LinkRate, RttEstimator};
 pub use self::load::{CpuSet, LoadError, LoadMeter, LoadSource, Processors, Reading};
 pub use self::pid::{CpuGuard, CpuGuardConfig, CpuGuardConfigError};
 pub use self::policy::cost::{ArmReport, CostConfig, Objective, Verdict};
-pub(crate) use self::policy::cost::{BlockClass, Sent, affordable_nanos};
-pub(crate) use self::policy::{Choice, Policy, SentBlock, Situation};
+pub(crate) use self::policy::cost::{BlockClass, Sent};
+pub(crate) use self::policy::{Affordable, Choice, Policy, SentBlock, Situation};
 pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, Round};
 pub use self::socket::SocketSample;
 pub use self::texture::Texture;

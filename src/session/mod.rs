@@ -43,7 +43,7 @@ pub use self::job::{
 };
 use self::path::Path;
 use self::receiver::{Receiver, Taken};
-use self::sender::Sender;
+use self::sender::{Sender, late_bytes};
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]
 pub(crate) use self::stream::BuildIdHasher;
@@ -131,6 +131,9 @@ pub struct Session {
     /// Whether anything was sent since the last probe.
     sent_since_probe: bool,
     last_ack: Option<Time>,
+    /// Whether a budget was ever set, and whether it is one that the peer should know.
+    has_budget: bool,
+    states_budget: bool,
     peer_load: Option<CpuLoad>,
     /// Streams whose sending direction ends when their queue is empty.
     finishing: Vec<StreamId>,
@@ -170,6 +173,8 @@ impl Session {
             last_probe: None,
             sent_since_probe: false,
             last_ack: None,
+            has_budget: false,
+            states_budget: false,
             peer_load: None,
             finishing: Vec::new(),
             ending: Ending::default(),
@@ -548,6 +553,13 @@ impl Session {
         self.path.was_blocked = true;
     }
 
+    /// How many bytes the socket should take before they are on their way: on a slow link few, so that
+    /// decisions are not made long before they matter.
+    pub fn unsent_limit(&self) -> u32 {
+        let limit = late_bytes(&self.path.known.link).unwrap_or(usize::MAX);
+        u32::try_from(limit).unwrap_or(u32::MAX)
+    }
+
     /// Takes in what the system says of the socket.
     pub fn handle_socket_sample(&mut self, now: Time, sample: SocketSample) {
         self.path.on_socket_sample(now, sample);
@@ -587,6 +599,9 @@ impl Session {
     /// Grants codec time at a rate, or with `None` without limit. A session begins with none (thesis
     /// 7.2.7, initial values).
     pub fn set_budget(&mut self, now: Time, rate: Option<BudgetRate>) {
+        // A guard begins with nothing, before it has measured anything: that says nothing of this end.
+        self.states_budget = self.has_budget || rate != Some(BudgetRate::ZERO);
+        self.has_budget = true;
         match rate {
             Some(rate) => self.sender.budget.set_rate(now, rate),
             None => self.sender.budget.set_unlimited(),
@@ -713,6 +728,7 @@ impl Session {
                     .sender
                     .budget
                     .rate()
+                    .filter(|_| self.states_budget)
                     .map_or(0, |rate| rate.as_nanos_per_sec().max(1)),
                 decoded: self.receiver.decode_reports(),
             };

@@ -64,8 +64,8 @@ impl Path {
     }
 
     /// Whether to spare the peer's processors, whatever the link says.
-    pub(super) fn peer_starved(&mut self, now: Time) -> bool {
-        self.peer_saturated || self.peer_budget.is_exhausted(now)
+    pub(super) fn peer_starved(&self) -> bool {
+        self.peer_saturated || self.peer_budget.is_none()
     }
 }
 

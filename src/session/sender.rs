@@ -16,8 +16,9 @@ use super::stream::{SendStream, Stream, Streams};
 use super::trace::{Decision, Trace};
 use crate::codecs::{Arm, Encoded};
 use crate::control::{
-    ArmReport, Arms, BlockClass, BudgetPrice, BudgetRate, Choice, CodecBudget, Fed, LinkRate,
-    Prices, Reason, Sent, SentBlock, Shadowed, Situation, Texture, affordable_nanos,
+    Affordable, ArmReport, Arms, BlockClass, BudgetPrice, BudgetRate, Choice, CodecBudget, Fed,
+    LinkEstimator, LinkRate, Prices, Reason, Sent, SentBlock, Shadowed, Situation, Texture,
+    affordable_nanos,
 };
 use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
@@ -44,6 +45,11 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Plain length of blocks meanwhile: several, so that the acknowledgements show the rate. Arbitrary:
 /// four.
 const FIRST_BLOCK: usize = 4 << 10;
+/// What a link carries within this time may wait in front of the socket: less, and a late driver would
+/// let it run dry. Arbitrary.
+const LATE: Duration = Duration::from_millis(50);
+/// .. and so much at least.
+const LEAST_LATE: usize = 32 << 10;
 /// The most that `run` counts to. Arbitrary: with so many blocks behind it only the slowest stage counts.
 const MOST_RUN: u32 = 64;
 
@@ -81,7 +87,7 @@ pub(super) struct Sender {
     run: u32,
     decided_at: Time,
     /// Whether the peer was starved at the latest decision, and the codec time that it could take.
-    constraints: (bool, Option<f64>),
+    constraints: (bool, Affordable),
     overhead: Overhead,
     /// This end's processor load.
     pub(super) load: CpuLoad,
@@ -89,6 +95,10 @@ pub(super) struct Sender {
     last_block_end: u64,
     /// When the first flight stops waiting for its acknowledgement.
     held_until: Option<Time>,
+    /// When the next block's codec time is there.
+    budget_at: Option<Time>,
+    /// Output that may wait before no more is built.
+    output_limit: usize,
     flight_over: bool,
     /// Nothing more is sent before an acknowledgement comes, so it should come soon.
     pub(super) wants_probe: bool,
@@ -118,11 +128,13 @@ impl Sender {
             trace: Trace::default(),
             run: 0,
             decided_at: Time::ZERO,
-            constraints: (false, None),
+            constraints: (false, Affordable::default()),
             overhead: Overhead::default(),
             load: CpuLoad::IDLE,
             last_block_end: 0,
             held_until: None,
+            budget_at: None,
+            output_limit: 0,
             flight_over: false,
             wants_probe: false,
             offered: None,
@@ -141,14 +153,39 @@ impl Sender {
         self.ready.is_empty() && self.encoding.is_none()
     }
 
-    /// When blocks that wait for the first acknowledgement go on without.
+    /// When blocks that wait for the first acknowledgement go on without, or there is codec time for the next.
     pub(super) fn held_until(&self) -> Option<Time> {
-        let builds = self.encoding.is_none() && self.output.len() < self.block_len;
-        let waits = builds
-            && !self.flight_over
+        let builds = self.encoding.is_none()
             && !self.ready.is_empty()
-            && !self.inflight.has_block_acked();
-        self.held_until.filter(|_| waits)
+            && self.output.len() < self.output_limit;
+        let first = !self.flight_over && !self.inflight.has_block_acked();
+        let flight = self.held_until.filter(|_| first);
+        let budget = self.budget_at;
+        flight.into_iter().chain(budget).min().filter(|_| builds)
+    }
+
+    /// How much output may wait before no more is built: on a slow link no more than it takes within
+    /// a short time, so that what is built next is decided by what is known then.
+    fn late_limit(&self, link: &LinkEstimator) -> usize {
+        late_bytes(link).map_or(self.block_len, |late| late.min(self.block_len))
+    }
+
+    /// Until when to wait for codec time rather than send plain bytes: as long as the link is busy
+    /// with what it has, that costs nothing.
+    fn worth_waiting(&mut self, now: Time, path: &Path) -> Option<Time> {
+        let rate = self.budget.rate()?.as_nanos_per_sec() as f64 * 1e-9;
+        let wait = saturating_nanos(self.budget.debt(now)) as f64 / rate;
+        let LinkRate::About(link) = path.known.link.rate() else {
+            return None;
+        };
+        let busy = link.nanos_for(self.link_backlog(now, path) as f64);
+        (wait < busy).then(|| now + Duration::from_nanos(wait as u64 + 1))
+    }
+
+    /// Wire bytes that have not left for the link yet.
+    fn link_backlog(&self, now: Time, path: &Path) -> u64 {
+        let reckoned = self.inflight.backlog(now, path.known.link.rate());
+        self.output.len() as u64 + path.unsent().unwrap_or(0).max(reckoned)
     }
 
     /// Whether a block is with a codec.
@@ -176,8 +213,10 @@ impl Sender {
         path: &mut Path,
         events: &mut VecDeque<Event>,
     ) {
+        self.output_limit = self.late_limit(&path.known.link);
+        self.budget_at = None;
         while self.encoding.is_none()
-            && self.output.len() < self.block_len
+            && self.output.len() < self.output_limit
             && !self.ready.is_empty()
             && self.build(now, streams, path, events)
         {}
@@ -217,6 +256,12 @@ impl Sender {
             block_len = block_len.min(FIRST_BLOCK);
         }
         let budget_left = !self.budget.available(now).is_zero();
+        if !budget_left && stream.policy.is_adaptive() {
+            self.budget_at = self.worth_waiting(now, path);
+            if self.budget_at.is_some() {
+                return false;
+            }
+        }
         let queued = stream.send.plain_len().saturating_mul(self.ready.len());
         let wanted = Wanted {
             plain_len: queued.min(block_len),
@@ -337,16 +382,21 @@ impl Sender {
         budget_left: bool,
     ) -> Choice {
         self.overhead.on_decision(now, path.was_blocked);
-        let peer_starved = path.peer_starved(now);
+        let peer_starved = path.peer_starved();
         path.known.link.set_distrust_falls(peer_starved);
         let adaptive = stream.policy.is_adaptive();
         if adaptive {
             self.price.on_block(self.budget.fullness(now));
         }
-        let affordable = affordable_nanos(self.budget.available(now), self.budget.rate());
+        let affordable = Affordable {
+            encode_nanos: affordable_nanos(&mut self.budget, now),
+            decode_nanos: path.peer_budget.affordable_nanos(now),
+        };
         let allowance = if adaptive && budget_left {
+            let available = saturating_nanos(self.budget.available(now)) as f64;
             self.shadows
                 .allowance_nanos(now, self.load, self.budget.rate())
+                .map(|allowance| allowance.min(available))
         } else {
             None
         };
@@ -356,7 +406,7 @@ impl Sender {
             texture: wanted.texture,
             queued_behind: wanted.queued_behind,
             peer_starved,
-            affordable_nanos: affordable,
+            affordable,
             budget_left,
             ..self.situation(now, path)
         };
@@ -383,7 +433,6 @@ impl Sender {
     /// What any decision of this moment looks at; what it is about is left open.
     fn situation<'a>(&'a self, now: Time, path: &'a Path) -> Situation<'a> {
         let link = &path.known.link;
-        let backlog = self.inflight.backlog(now, link.rate());
         Situation {
             now,
             plain_len: 0,
@@ -394,14 +443,14 @@ impl Sender {
             queued_behind: 0,
             run: self.run,
             overhead_nanos: self.overhead.nanos,
-            link_backlog: self.output.len() as u64 + path.unsent().unwrap_or(0).max(backlog),
+            link_backlog: self.link_backlog(now, path),
             shared: &path.known.codecs,
             prices: Prices {
                 encode: self.price.get(),
                 decode: path.peer_budget.price(),
             },
             peer_starved: false,
-            affordable_nanos: None,
+            affordable: Affordable::default(),
             decode: &path.known.decode,
             link,
             rtt: &path.known.rtt,
@@ -418,12 +467,12 @@ impl Sender {
         } else {
             (latest_len, latest_texture)
         };
-        let (peer_starved, affordable_nanos) = self.constraints;
+        let (peer_starved, affordable) = self.constraints;
         stream.policy.explain(&Situation {
             plain_len,
             texture,
             peer_starved,
-            affordable_nanos,
+            affordable,
             ..self.situation(self.decided_at, path)
         })
     }
@@ -703,7 +752,7 @@ impl Sender {
             Fed::Overlapping
         };
         self.last_block_end = self.output.position();
-        let goes_on = !self.ready.is_empty() && self.output.len() < self.block_len;
+        let goes_on = !self.ready.is_empty() && self.output.len() < self.output_limit;
         self.overhead.emitted_at = goes_on.then_some(now);
         self.inflight.on_block(
             wire_len,
@@ -774,6 +823,14 @@ impl Sender {
             }
         }
     }
+}
+
+/// What may wait for a link of known rate without being decided too early.
+pub(super) fn late_bytes(link: &LinkEstimator) -> Option<usize> {
+    let LinkRate::About(rate) = link.rate() else {
+        return None;
+    };
+    Some(((rate.get() * LATE.as_secs_f64()) as usize).max(LEAST_LATE))
 }
 
 /// What the messages in front of a stream's queue look like; only asked where the policy cares.

@@ -20,6 +20,7 @@ use super::guard::Grant;
 use super::node::NodeShared;
 use super::path;
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
+use super::socket::MOST_UNSENT;
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
 use crate::session::{
     BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session, SessionError, ShadowedBlock,
@@ -93,6 +94,8 @@ pub(super) struct Driver<I> {
     timer_at: Option<Time>,
     /// When the system was last asked about the socket.
     sampled: Option<Time>,
+    /// What the socket takes before it is full.
+    unsent_limit: u32,
     /// How the end comes on, once the application has asked for it.
     closing: Option<Closing>,
     state: State,
@@ -127,6 +130,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
             sampled: None,
+            unsent_limit: MOST_UNSENT,
             closing: None,
             state: State::Open,
             known_as,
@@ -359,6 +363,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.sampled = Some(now);
             self.session
                 .handle_socket_sample(now, path::sample(&self.io));
+            let limit = self.session.unsent_limit().min(MOST_UNSENT);
+            // Not for every little change.
+            if limit.abs_diff(self.unsent_limit) > self.unsent_limit / 2 {
+                self.unsent_limit = limit;
+                path::limit_unsent(&self.io, limit);
+            }
         }
     }
 

@@ -25,6 +25,20 @@ pub(super) fn sample<I: 'static>(io: &I) -> SocketSample {
     }
 }
 
+/// Has the system take no more than about `bytes` before they are on their way, if it can do that.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn limit_unsent<I: 'static>(io: &I, bytes: u32) {
+    let io: &dyn core::any::Any = io;
+    if let Some(stream) = io.downcast_ref::<tokio::net::TcpStream>() {
+        // A socket that refuses stays as it was.
+        let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(bytes);
+    }
+}
+
+/// Other systems take what they take.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn limit_unsent<I: 'static>(_: &I, _: u32) {}
+
 /// What the system says of `io`: nothing that this library knows how to ask.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn sample<I: 'static>(_: &I) -> SocketSample {

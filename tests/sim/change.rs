@@ -205,7 +205,7 @@ fn a_change_of_content_is_followed_within_a_hundred_messages() {
 fn a_change_of_the_link_is_followed_within_a_hundred_messages() {
     for (pace, counts) in [
         (Pace::Latency, [1000, 1000, 1000]),
-        (Pace::Throughput, [20_000, 10_000, 80_000]),
+        (Pace::Throughput, [20_000, 10_000, 250_000]),
     ] {
         let phases = [100.0, 1.0, 1000.0].map(|link| {
             let count = counts[match link {
@@ -217,10 +217,9 @@ fn a_change_of_the_link_is_followed_within_a_hundred_messages() {
         });
         let found = followed("link", &phases, pace);
         assert_followed("link", &found[..2], FOLLOWED);
-        // Of a rise under load only a part is seen: what the arm of before makes passes as fast as it is
-        // made, and is taken for the link's rate. The target is FOLLOWED here too.
+        // On one processor the shadows that show what is best on the faster link take a part of it.
         let least = if pace == Pace::Throughput {
-            0.6
+            0.9
         } else {
             FOLLOWED
         };

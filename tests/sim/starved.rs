@@ -250,3 +250,61 @@ fn starve(end: End, pace: Pace, rate: f64, guard: bool, busy: f64) {
     let case = format!("{end:?} {pace:?} {rate} {guard} {busy}");
     assert!(is <= was * 1.1 + 0.01, "{case}: {was:.3}, then {is:.3}");
 }
+
+/// What a run of the default policy costs with guards at both ends, and `busy` processors of the peer's
+/// one taken from the start, over the best of some arms alone under the same conditions.
+fn guarded_efficiency(pace: Pace, rate: f64, busy: f64) -> f64 {
+    let bytes = if rate < 10.0 { 1e6 } else { 5e6 };
+    let messages = messages(Content::Telecom, bytes as usize);
+    let mut experiment = Experiment {
+        link: megabits(rate),
+        ..Experiment::new(Traffic::new(messages, pace))
+    };
+    experiment.b.cpu.background = busy;
+    for node in [&mut experiment.a, &mut experiment.b] {
+        node.cpu.handling = Duration::from_micros(5);
+        node.cpu.guard = Some(CpuGuardConfig::default());
+    }
+    let run = |policy: &str| {
+        let outcome = experiment.run(policy.parse().expect("a policy"));
+        outcome.expect("a run").cost().as_secs_f64()
+    };
+    let best = ["none", "lz4", "zstd:1", "zstd:3", "zstd:9"]
+        .map(|policy| (run(policy), policy))
+        .into_iter()
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .expect("some");
+    experiment.a.session = SessionConfig::default().trace(true);
+    let ours = experiment.run(PolicyConfig::default()).expect("a run");
+    let mut arms: Vec<(String, usize)> = Vec::new();
+    for decision in &ours.decisions {
+        let name = format!("{} {}", decision.arm, decision.reason.name());
+        match arms.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => arms.push((name, 1)),
+        }
+    }
+    arms.sort_by_key(|(_, count)| core::cmp::Reverse(*count));
+    arms.truncate(4);
+    let efficiency = best.0 / ours.cost().as_secs_f64();
+    println!(
+        "| {pace:?} | {rate} | {busy} | {} {:.3} s | {efficiency:.3} | {arms:?} |",
+        best.1, best.0
+    );
+    efficiency
+}
+
+#[test]
+fn a_guard_takes_little_of_what_the_processors_have_left() {
+    println!("| pace | Mbit/s | busy at the peer | best alone | efficiency | taken |");
+    println!("|---|---|---|---|---|---|");
+    for pace in [Pace::Latency, Pace::Throughput] {
+        for rate in [1.0, 10.0, 100.0] {
+            // Above the setpoint nothing is granted, and nothing taken.
+            for busy in [0.0, 0.5] {
+                let efficiency = guarded_efficiency(pace, rate, busy);
+                assert!(efficiency > 0.88, "{efficiency:.3}");
+            }
+        }
+    }
+}

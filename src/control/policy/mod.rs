@@ -139,8 +139,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) prices: Prices,
     /// Whether the peer is short of processor time.
     pub peer_starved: bool,
-    /// Codec time that one block may take, ns; `None` without a limit.
-    pub affordable_nanos: Option<f64>,
+    /// Codec time that one block may take here and at the peer, ns; `None` without a limit.
+    pub affordable: Affordable,
     /// What decoding costs the peer.
     pub decode: &'a DecodeEstimates,
     /// The link.
@@ -149,6 +149,13 @@ pub(crate) struct Situation<'a> {
     pub rtt: &'a RttEstimator,
     /// Whether codec time is left in the budget.
     pub budget_left: bool,
+}
+
+/// Codec time that one block may take, ns; `None` without a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Affordable {
+    pub encode_nanos: Option<f64>,
+    pub decode_nanos: Option<f64>,
 }
 
 /// What a policy chose, and why.
@@ -457,7 +464,7 @@ mod contract {
                 shared: &self.shared,
                 prices: Prices::default(),
                 peer_starved: false,
-                affordable_nanos: None,
+                affordable: Affordable::default(),
                 decode: &self.decode,
                 link: &self.link,
                 rtt: &self.rtt,

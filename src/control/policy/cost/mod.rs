@@ -62,11 +62,11 @@ const LEAST_HORIZON: f64 = 8.0;
 const MOST_HORIZON: f64 = 4096.0;
 /// Share of its processor time that a shadow is taken to cost those who wait: it runs beside them.
 const SHADOW_PRICE: f64 = 0.25;
+/// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
+/// makes messages late. Arbitrary.
+const LITTLE: f64 = 0.02;
 /// Shadows of one block.
 const MAX_SHADOWS: usize = 3;
-/// What one block may take of a limited budget beyond what has been saved, as time at the budget's rate,
-/// ns: a tenth of the 20 ms in which codec time is to keep to it.
-const MAX_OVERDRAFT_NANOS: f64 = 2e6;
 
 /// The arms of a session with what they typically cost.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +117,9 @@ pub(super) struct Cost {
     own: Model,
     candidates: Vec<Candidate>,
     current: Option<(BlockClass, usize)>,
+    /// The arm that was current when the peer became starved.
+    before_starved: Option<usize>,
+    was_starved: bool,
     /// What staying with the current arm has cost, in shares of a block's cost.
     stayed: f64,
     standing: Vec<Standing>,
@@ -142,6 +145,8 @@ impl Cost {
             own: Model::default(),
             candidates: Vec::new(),
             current: None,
+            before_starved: None,
+            was_starved: false,
             stayed: 0.0,
             standing: Vec::new(),
             oldest: 0,
@@ -164,6 +169,10 @@ impl Cost {
         let stages = stages(situation);
         self.skipped = self.skipped.saturating_add(1);
         self.class = class;
+        if situation.peer_starved && !self.was_starved {
+            self.before_starved = self.current();
+        }
+        self.was_starved = situation.peer_starved;
         if let Some(choice) = self.stands(situation, &stages, class) {
             return choice;
         }
@@ -221,31 +230,36 @@ impl Cost {
         };
         let plain_len = situation.plain_len as f64;
         let known = models.known(class, plain_len);
-        // With a starved peer, nothing that costs it more than what it has now.
+        // With a starved peer, nothing that costs it more than what it had when it became so.
         let most_decode = situation.peer_starved.then(|| {
-            let current = self.current.and_then(|(_, at)| candidates.get(at));
-            let row = current.and_then(|candidate| candidate.row);
+            let before = self.before_starved.and_then(|at| candidates.get(at));
+            let row = before.and_then(|candidate| candidate.row);
             row.map_or(0.0, |row| row.at(plain_len).decode_nanos)
         });
+        let affordable = situation.affordable;
         looks.clear();
         for (arm, candidate) in candidates.iter().enumerate() {
             let Some(row) = candidate.row else { continue };
             let typical = row.at(plain_len);
             let typical_decode = typical.decode_nanos;
-            let too_dear = most_decode.is_some_and(|most| typical_decode > most);
             let expected = known.expect(candidate.arm, &typical);
-            let over_budget = situation
-                .affordable_nanos
-                .is_some_and(|affordable| expected.encode_nanos > affordable);
+            let decode_nanos = situation
+                .decode
+                .nanos(candidate.arm.codec, typical_decode)
+                .unwrap_or(expected.decode_nanos);
+            let hardly = LITTLE * stages.link_nanos(expected.wire_len);
+            let too_dear = most_decode.is_some_and(|most| typical_decode > most.max(hardly))
+                || affordable
+                    .decode_nanos
+                    .is_some_and(|most| decode_nanos > most);
+            let over_budget = affordable
+                .encode_nanos
+                .is_some_and(|most| expected.encode_nanos > most);
             let barred = match (arm, too_dear, over_budget) {
                 (1.., true, _) => Some(Verdict::PeerStarved),
                 (1.., _, true) => Some(Verdict::OverBudget),
                 _ => None,
             };
-            let decode_nanos = situation
-                .decode
-                .nanos(candidate.arm.codec, typical_decode)
-                .unwrap_or(expected.decode_nanos);
             let cost = stages.cost(
                 Times {
                     encode_nanos: expected.encode_nanos,
@@ -366,7 +380,12 @@ impl Cost {
         let near = |a: f64, b: f64, slack: f64| (a - b).abs() <= 0.2 * b + slack;
         let calm = stages.encode_price + stages.decode_price < 0.05
             && !situation.peer_starved
-            && situation.affordable_nanos.is_none_or(|nanos| nanos > 1e6);
+            && [
+                situation.affordable.encode_nanos,
+                situation.affordable.decode_nanos,
+            ]
+            .iter()
+            .all(|most| most.is_none_or(|nanos| nanos > 1e6));
         let at = self.standing.iter().position(|standing| {
             standing.class == class
                 && situation.plain_len.abs_diff(standing.plain_len) <= standing.plain_len / 8
@@ -460,6 +479,10 @@ impl Cost {
         let seen = self.own.blocks(self.class) as f64;
         let horizon = seen.clamp(LEAST_HORIZON, MOST_HORIZON);
         let price = SHADOW_PRICE + stages(situation).encode_price;
+        // The block itself comes first.
+        let affordable = situation.affordable.encode_nanos;
+        let reserved = affordable.map_or(0.0, |_| chosen.encode_nanos);
+        let allowance_nanos = allowance_nanos - reserved;
         let mut left = allowance_nanos;
         let mut worth: Vec<(f64, Look)> = self
             .looks
@@ -483,7 +506,6 @@ impl Cost {
             // Nobody promises anything: the one that comes nearest, or was measured longest ago.
             self.oldest_turn = !self.oldest_turn;
             let oldest = self.oldest_turn;
-            let affordable = situation.affordable_nanos;
             let others = self.looks.iter().filter(|look| {
                 look.arm != 0
                     && look.arm != chosen.arm
@@ -531,15 +553,4 @@ fn stages(situation: &Situation<'_>) -> Stages {
         encode_price: situation.prices.encode,
         decode_price: situation.prices.decode,
     }
-}
-
-/// The processor time that one block may take of a limited budget: what is saved and a little more,
-/// so that no window of 20 ms sees much more than its share. `None` without a limit, or with one of a
-/// processor and more, which one block at a time cannot exceed.
-pub(crate) fn affordable_nanos(
-    available: Duration,
-    rate: Option<crate::control::BudgetRate>,
-) -> Option<f64> {
-    let rate = rate?.as_nanos_per_sec() as f64 * 1e-9;
-    (rate < 1.0).then_some(available.as_nanos() as f64 + MAX_OVERDRAFT_NANOS * rate)
 }
