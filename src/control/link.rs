@@ -148,6 +148,8 @@ impl Default for LinkEstimator {
 const ASSUMED: f64 = 125e6;
 /// Growth of the assumed rate with each round trip that finds the codec to be the bottleneck.
 const GROWTH: f64 = 2.0;
+/// .. up to so many times what has passed. Arbitrary: beyond the ratio of most codecs.
+const MOST_BEYOND: f64 = 20.0;
 /// Growth of a measured rate likewise, if the link is fast and the acknowledgement covers a span so
 /// long that it would show one that is any slower than the codec ..
 const RISE: f64 = 1.25;
@@ -187,6 +189,8 @@ const FULL_SAMPLE: Duration = Duration::from_millis(4);
 const LEAST_WEIGHT: f64 = 0.05;
 /// A rate under backlog that is off by this factor is a changed link, and counts for more.
 const CHANGE: f64 = 1.7;
+/// .. and a passage that is faster by this one.
+const FAR: f64 = 4.0;
 /// Weight of such a sample.
 const CHANGE_GAIN: f64 = 0.7;
 
@@ -220,7 +224,8 @@ impl LinkEstimator {
                 if fed == Fed::EndBound {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
                     // would never show its rate: assume more until it does.
-                    self.assumed = (self.assumed * GROWTH).min(MOST_ASSUMED);
+                    let most = (self.lower_bound.unwrap_or(rate) * MOST_BEYOND).max(ASSUMED);
+                    self.assumed = (self.assumed * GROWTH).min(most);
                     let clear = |known: &&mut f64| {
                         rate > FILLED * **known || (time >= CLEAR_SPAN && **known >= ASSUMED / 2.0)
                     };
@@ -259,7 +264,7 @@ impl LinkEstimator {
             self.news_needed = 1;
         }
         let changed = rate > known * CHANGE || rate < known / CHANGE;
-        let weight = (time.as_secs_f64() / FULL_SAMPLE.as_secs_f64()).clamp(LEAST_WEIGHT, 1.0);
+        let weight = weight_of(time);
         let distrusted = self.distrust_falls && rate < known;
         let weight = if distrusted {
             weight * DISTRUST
@@ -314,7 +319,15 @@ impl LinkEstimator {
             return;
         };
         match self.busy_rate {
-            Some(known) if rate > known => smooth(&mut self.busy_rate, rate),
+            Some(known) if rate > known => {
+                // Another link altogether, or the chance of a few microseconds.
+                let weight = if rate > FAR * known {
+                    1.0
+                } else {
+                    weight_of(on_link)
+                };
+                self.busy_rate = Some(known + RATE_GAIN * weight * (rate - known));
+            }
             Some(_) => {}
             None => self.lower_bound = Some(self.lower_bound.unwrap_or(0.0).max(rate)),
         }
@@ -359,6 +372,9 @@ impl LinkEstimator {
     pub fn restart(&mut self) {
         self.lone = CostEstimator::default();
         self.outliers = 0;
+        self.assumed = ASSUMED;
+        self.news = 0;
+        self.raised = false;
         self.one_way = RttEstimator::default();
         self.passing = 0.0;
         self.slow_flight = None;
@@ -407,6 +423,11 @@ impl LinkEstimator {
 /// Bytes per second, no faster than any link whatever a peer says; `None` if nothing passed or no time.
 fn rate_of(bytes: u64, time: Duration) -> Option<f64> {
     BytesPerSec::from_transfer(bytes, time).map(|rate| rate.get().min(MOST_ASSUMED))
+}
+
+/// What a rate over `time` counts: over a short one, timers and schedulers do as much to it as the link.
+fn weight_of(time: Duration) -> f64 {
+    (time.as_secs_f64() / FULL_SAMPLE.as_secs_f64()).clamp(LEAST_WEIGHT, 1.0)
 }
 
 fn smooth(estimate: &mut Option<f64>, sample: f64) {

@@ -81,10 +81,13 @@ pub(super) struct Inflight {
     probe: Option<SentProbe>,
     last_ack: Option<LastAck>,
     delivery: Option<Delivery>,
+    /// What has come more slowly than it was written, without a break.
+    train: Option<Delivery>,
     last_written: Option<(Time, usize)>,
     /// When the latest block that is acknowledged was written.
     acked_written: Option<Time>,
     queue: LinkQueue,
+    wire_unacked: u64,
     plain_unacked: u64,
     /// The first one-way time, by the peer's clock less ours, ns.
     one_way_origin: Option<i128>,
@@ -143,14 +146,14 @@ impl Inflight {
         self.absurd
     }
 
-    /// Whether the peer has acknowledged any block.
-    pub(super) const fn has_block_acked(&self) -> bool {
-        self.acked_written.is_some()
-    }
-
-    /// Plain bytes of the blocks that are not acknowledged.
-    pub(super) const fn plain_unacked(&self) -> u64 {
-        self.plain_unacked
+    /// Bytes of the blocks that are not acknowledged: plain before the first acknowledgement of any,
+    /// since nothing is known of what they become, then wire bytes.
+    pub(super) const fn ahead(&self) -> u64 {
+        if self.acked_written.is_some() {
+            self.wire_unacked
+        } else {
+            self.plain_unacked
+        }
     }
 
     /// The socket has taken so many bytes.
@@ -177,9 +180,11 @@ impl Inflight {
         let alone = self.blocks.is_empty();
         self.sent += 1;
         self.blocks_sent += 1;
+        self.wire_unacked += wire_len as u64;
         self.plain_unacked += plain_len as u64;
         if self.blocks.len() == MAX_REMEMBERED {
             let forgotten = self.blocks.pop_front();
+            self.wire_unacked -= forgotten.map_or(0, |block| block.wire_len as u64);
             self.plain_unacked -= forgotten.map_or(0, |block| block.plain_len as u64);
             self.written = self.written.saturating_sub(1);
         }
@@ -317,6 +322,7 @@ impl Inflight {
             }
             last = Some(*block);
             flight += block.wire_len;
+            self.wire_unacked -= block.wire_len as u64;
             self.plain_unacked -= block.plain_len as u64;
             self.blocks.pop_front();
             self.written = self.written.saturating_sub(1);
@@ -400,12 +406,39 @@ impl Inflight {
             self.delivery = Some(delivery);
             return;
         }
-        let stretched = within > delivery.written.mul_f64(STRETCH) + LEAST_STRETCH;
-        let fed = match delivery.fed {
-            _ if !waits => Fed::EndBound,
-            _ if delivery.receiver_bound => Fed::Overlapping,
-            _ if stretched => Fed::Backlogged,
-            fed => fed,
+        let mut sample = (delivery.bytes, within);
+        let fed = if !waits {
+            self.train = None;
+            Fed::EndBound
+        } else if delivery.fed == Fed::Backlogged || within <= delivery.written.mul_f64(STRETCH) {
+            self.train = None;
+            if delivery.receiver_bound {
+                delivery.fed.and(Fed::Overlapping)
+            } else {
+                delivery.fed
+            }
+        } else {
+            // It arrives more slowly than it was written: something is in its way, perhaps for long.
+            let before = self.train.unwrap_or(Delivery::NONE);
+            let train = Delivery {
+                bytes: before.bytes.saturating_add(delivery.bytes),
+                nanos: before.nanos.saturating_add(delivery.nanos),
+                written: before.written + delivery.written,
+                ..delivery
+            };
+            let arrived = Duration::from_nanos(train.nanos);
+            if arrived > train.written.mul_f64(STRETCH) + LEAST_STRETCH {
+                self.train = None;
+                sample = (train.bytes, arrived);
+                if delivery.receiver_bound {
+                    Fed::Overlapping
+                } else {
+                    Fed::Backlogged
+                }
+            } else {
+                self.train = Some(train);
+                delivery.fed.and(Fed::Overlapping)
+            }
         };
         // Blocks that left before the last such news was acted on are no news.
         let fed = match fed {
@@ -415,7 +448,8 @@ impl Inflight {
         if fed == Fed::EndBound {
             self.end_bound_until = self.sent;
         }
-        link.record_delivery(delivery.bytes, within, fed);
+        let (bytes, within) = sample;
+        link.record_delivery(bytes, within, fed);
         self.delivery = (!waits).then_some(Delivery {
             receiver_bound: true,
             ..delivery

@@ -16,6 +16,7 @@ mod config;
 mod ending;
 mod error;
 mod event;
+mod flight;
 mod inflight;
 mod job;
 mod output;

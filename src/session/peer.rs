@@ -189,6 +189,7 @@ impl Session {
         self.sender
             .inflight
             .on_ack(now, ack, position, rtt_min, &mut known.link)?;
+        self.sender.flight.on_ack();
         ack.decoded
             .iter()
             .for_each(|report| known.decode.record(report));

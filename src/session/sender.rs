@@ -7,6 +7,7 @@ use fastrand::Rng;
 
 use super::block::BlockBuilder;
 use super::event::Event;
+use super::flight::Flight;
 use super::inflight::Inflight;
 use super::job::{EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
 use super::output::Output;
@@ -36,15 +37,6 @@ const MAX_ASKED: usize = 64;
 /// Arbitrary: those with short headers (docs/wire.md).
 const MAX_JOINED: usize = 2048;
 
-/// Plain bytes sent ahead of the first acknowledgements on a link of which nothing is known yet: what
-/// a slow link takes in a second or two, and a fast one waits for no longer than a round trip. Arbitrary within that.
-const FIRST_FLIGHT: u64 = 16 << 10;
-/// How long it waits for that acknowledgement, which nobody owes it: as TCP does
-/// before it has measured a round trip (RFC 6298).
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Plain length of blocks meanwhile: several, so that the acknowledgements show the rate. Arbitrary:
-/// four.
-const FIRST_BLOCK: usize = 4 << 10;
 /// What a link carries within this time may wait in front of the socket: less, and a late driver would
 /// let it run dry. Arbitrary.
 const LATE: Duration = Duration::from_millis(50);
@@ -93,13 +85,12 @@ pub(super) struct Sender {
     pub(super) load: CpuLoad,
     /// Output position after the latest block.
     last_block_end: u64,
-    /// When the first flight stops waiting for its acknowledgement.
-    held_until: Option<Time>,
+    /// What is sent ahead of acknowledgements while the rate is not known.
+    pub(super) flight: Flight,
     /// When the next block's codec time is there.
     budget_at: Option<Time>,
     /// Output that may wait before no more is built.
     output_limit: usize,
-    flight_over: bool,
     /// Nothing more is sent before an acknowledgement comes, so it should come soon.
     pub(super) wants_probe: bool,
     /// When the output last became not empty, and its position then.
@@ -132,10 +123,9 @@ impl Sender {
             overhead: Overhead::default(),
             load: CpuLoad::IDLE,
             last_block_end: 0,
-            held_until: None,
+            flight: Flight::default(),
             budget_at: None,
             output_limit: 0,
-            flight_over: false,
             wants_probe: false,
             offered: None,
         }
@@ -153,15 +143,13 @@ impl Sender {
         self.ready.is_empty() && self.encoding.is_none()
     }
 
-    /// When blocks that wait for the first acknowledgement go on without, or there is codec time for the next.
+    /// When blocks that wait for an acknowledgement go on without, or there is codec time for the next.
     pub(super) fn held_until(&self) -> Option<Time> {
         let builds = self.encoding.is_none()
             && !self.ready.is_empty()
             && self.output.len() < self.output_limit;
-        let first = !self.flight_over && !self.inflight.has_block_acked();
-        let flight = self.held_until.filter(|_| first);
-        let budget = self.budget_at;
-        flight.into_iter().chain(budget).min().filter(|_| builds)
+        let held = self.flight.held_until().into_iter();
+        held.chain(self.budget_at).min().filter(|_| builds)
     }
 
     /// How much output may wait before no more is built: on a slow link no more than it takes within
@@ -240,20 +228,20 @@ impl Sender {
             return false;
         };
         let mut block_len = self.block_len;
-        let unknown = !self.flight_over
-            && path.known.link.rate() == LinkRate::Unknown
-            && !self.inflight.has_block_acked();
-        if unknown && stream.policy.is_adaptive() {
-            if self.inflight.plain_unacked() >= FIRST_FLIGHT {
-                let until = *self.held_until.get_or_insert(now + FIRST_WAIT);
-                if now < until {
-                    // Acknowledgements may be held back, but not with the reply to a probe.
-                    self.wants_probe = true;
-                    return self.pass_to_fixed(streams);
-                }
-                self.flight_over = true;
+        let rate = path.known.link.rate();
+        if matches!(rate, LinkRate::About(_)) {
+            self.flight.on_known();
+        } else if stream.policy.is_adaptive() {
+            if let LinkRate::AtLeast(bound) = rate {
+                self.flight.on_bound(bound);
             }
-            block_len = block_len.min(FIRST_BLOCK);
+            let ahead = self.inflight.ahead();
+            let Some(longest) = self.flight.block_len(now, ahead) else {
+                // Acknowledgements may be held back, but not with the reply to a probe.
+                self.wants_probe = true;
+                return self.pass_to_fixed(streams);
+            };
+            block_len = block_len.min(longest);
         }
         let budget_left = !self.budget.available(now).is_zero();
         if !budget_left && stream.policy.is_adaptive() {
@@ -319,7 +307,7 @@ impl Sender {
         true
     }
 
-    /// Puts a stream in front that does not wait for the first acknowledgement; false without one.
+    /// Puts a stream in front that does not wait for an acknowledgement; false without one.
     fn pass_to_fixed(&mut self, streams: &mut Streams) -> bool {
         let asked = self.ready.len().min(MAX_ASKED);
         let next = (1..asked).find(|at| {

@@ -52,13 +52,6 @@ impl Shares {
             .sum::<u64>();
         own as f64 / all.max(1) as f64
     }
-
-    pub(crate) fn leader(&self) -> Arm {
-        self.arms
-            .iter()
-            .max_by_key(|(_, messages)| *messages)
-            .map_or(Arm::IDENTITY, |(arm, _)| *arm)
-    }
 }
 
 pub(crate) struct Run {

@@ -251,8 +251,8 @@ fn starve(end: End, pace: Pace, rate: f64, guard: bool, busy: f64) {
     assert!(is <= was * 1.1 + 0.01, "{case}: {was:.3}, then {is:.3}");
 }
 
-/// What a run of the default policy costs with guards at both ends, and `busy` processors of the peer's
-/// one taken from the start, over the best of some arms alone under the same conditions.
+/// The best of some arms alone over the default policy, which has seen one run before, with guards at both
+/// ends and `busy` processors of the peer's one taken from the start.
 fn guarded_efficiency(pace: Pace, rate: f64, busy: f64) -> f64 {
     let bytes = if rate < 10.0 { 1e6 } else { 5e6 };
     let messages = messages(Content::Telecom, bytes as usize);
@@ -274,7 +274,10 @@ fn guarded_efficiency(pace: Pace, rate: f64, busy: f64) -> f64 {
         .into_iter()
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .expect("some");
-    experiment.a.session = SessionConfig::default().trace(true);
+    let first = experiment.run(PolicyConfig::default()).expect("a run");
+    experiment.a.session = SessionConfig::default()
+        .trace(true)
+        .knowledge(first.knowledge);
     let ours = experiment.run(PolicyConfig::default()).expect("a run");
     let mut arms: Vec<(String, usize)> = Vec::new();
     for decision in &ours.decisions {
@@ -303,7 +306,7 @@ fn a_guard_takes_little_of_what_the_processors_have_left() {
             // Above the setpoint nothing is granted, and nothing taken.
             for busy in [0.0, 0.5] {
                 let efficiency = guarded_efficiency(pace, rate, busy);
-                assert!(efficiency > 0.88, "{efficiency:.3}");
+                assert!(efficiency > 0.9, "{efficiency:.3}");
             }
         }
     }

@@ -113,12 +113,27 @@ fn a_change_of_content_is_followed() {
         constant(0xff, CHANGE).chain(production(2 * CHANGE)),
         |_, _| {},
     );
-    // Neighbouring levels of one codec take turns: the codec is what is judged.
-    let leader = |messages: usize| run.shares[messages / STRIDE - 1].leader().codec;
+    // Arms that are nearly equal take turns: what is judged is which codec carried most, over many rounds.
+    let leader = |from: usize, until: usize| {
+        let mut carried: Vec<(CodecId, u64)> = Vec::new();
+        for shares in &run.shares[from / STRIDE..until / STRIDE] {
+            for (arm, count) in &shares.arms {
+                match carried.iter_mut().find(|(codec, _)| *codec == arm.codec) {
+                    Some((_, sum)) => *sum += count,
+                    None => carried.push((arm.codec, *count)),
+                }
+            }
+        }
+        carried
+            .into_iter()
+            .max_by_key(|(_, sum)| *sum)
+            .expect("some")
+            .0
+    };
     let (before, after, settled) = (
-        leader(CHANGE - 1000),
-        leader(CHANGE + FOLLOWED),
-        leader(2 * CHANGE),
+        leader(CHANGE / 2, CHANGE),
+        leader(CHANGE + FOLLOWED, CHANGE + 4 * FOLLOWED),
+        leader(2 * CHANGE, 3 * CHANGE),
     );
     println!("7.4.3: {before} before, {after} after {FOLLOWED} messages, {settled} at last");
     assert_ne!(before, settled, "other content, other codec");

@@ -56,6 +56,10 @@ const RUNS_DEVIATION: f64 = 0.15;
 /// deviation of the logarithm.
 const TYPICAL_TIME_DEVIATION: f64 = 0.5;
 
+/// A stream's own blocks may be of so many classes away more than those of other streams and still count
+/// before them. Arbitrary.
+const NEAR: u8 = 1;
+
 /// Length that stands for blocks up to 128 B. Arbitrary; the other classes have their geometric middle.
 const SHORTEST_LEN: f64 = 112.0;
 
@@ -372,14 +376,18 @@ impl Model {
 
     /// The level of a class and from how many blocks it was learned, from the class itself or the
     /// nearest one of the same texture.
-    fn level(&self, class: BlockClass) -> Option<(f64, f64)> {
+    fn level(&self, class: BlockClass) -> Option<KnownLevel> {
         let known = self
             .classes
             .iter()
             .filter(|known| known.class.texture == class.texture && known.levels > 0.0)
             .min_by_key(|known| known.class.size.abs_diff(class.size))?;
         let scale = class.typical_level() / known.class.typical_level();
-        Some((f64::from(known.level) * scale, f64::from(known.levels)))
+        Some(KnownLevel {
+            level: f64::from(known.level) * scale,
+            levels: f64::from(known.levels),
+            distance: known.class.size.abs_diff(class.size),
+        })
     }
 
     fn strength(&self, class: BlockClass, arm: Arm) -> Option<f32> {
@@ -394,6 +402,14 @@ pub(crate) struct Level {
     pub(crate) expected: f64,
     /// As far as it may still be above that.
     pub(crate) most: f64,
+}
+
+/// What a model knows of the level of a class: from how many blocks, and how many classes away they were.
+#[derive(Clone, Copy, Debug)]
+struct KnownLevel {
+    level: f64,
+    levels: f64,
+    distance: u8,
 }
 
 /// A stream's own estimates, and those of its connection behind them.
@@ -435,8 +451,15 @@ impl<'a> Models<'a> {
 
     /// The level that a block of this class and length is expected to have.
     fn level(&self, class: BlockClass, plain_len: f64) -> Level {
-        let known = self.own.level(class).or_else(|| self.shared.level(class));
-        let (level, levels) = known.unwrap_or_else(|| (class.typical_level(), 0.0));
+        let (own, shared) = (self.own.level(class), self.shared.level(class));
+        // What a stream's own blocks of quite another length were says less than others' of this one.
+        let near =
+            own.filter(|own| shared.is_none_or(|shared| own.distance <= shared.distance + NEAR));
+        let (level, levels) = near
+            .or(shared)
+            .map_or((class.typical_level(), 0.0), |known| {
+                (known.level, known.levels)
+            });
         let scale = class.scale(plain_len);
         Level {
             expected: scale * level,
