@@ -306,7 +306,9 @@ fn a_guard_takes_little_of_what_the_processors_have_left() {
             // Above the setpoint nothing is granted, and nothing taken.
             for busy in [0.0, 0.5] {
                 let efficiency = guarded_efficiency(pace, rate, busy);
-                assert!(efficiency > 0.9, "{efficiency:.3}");
+                // At 100 Mbit/s all is over within 56 ms, less than a period of the guard.
+                let least = if rate < 100.0 { 0.97 } else { 0.8 };
+                assert!(efficiency > least, "{efficiency:.3}");
             }
         }
     }
