@@ -1,9 +1,10 @@
-//! Raw bytes into every decoder, with dirty output buffers of the fuzzer's choosing.
+//! Raw bytes into every decoder, with dirty output buffers of the fuzzer's choosing; and, in two blocks,
+//! into every decoder with history.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautline::codecs::{Codecs, supported};
+use tautline::codecs::{Codecs, DecodeContext, supported};
 
 fuzz_target!(|input: (u16, &[u8])| {
     let (room, wire) = input;
@@ -12,6 +13,13 @@ fuzz_target!(|input: (u16, &[u8])| {
     for info in supported() {
         if let Ok(len) = codecs.decode(info.id, wire, &mut plain) {
             assert!(len <= plain.len());
+        }
+        if let Ok(mut context) = DecodeContext::new(info.id, 15, &wire[wire.len() / 2..]) {
+            for block in wire.chunks(wire.len() / 2 + 1) {
+                if let Ok(len) = context.decode(block, &mut plain) {
+                    assert!(len <= plain.len());
+                }
+            }
         }
     }
 });

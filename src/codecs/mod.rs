@@ -5,6 +5,7 @@
 
 #[cfg(feature = "bzip2")]
 mod bzip2;
+mod context;
 #[cfg(all(
     test,
     any(
@@ -39,6 +40,10 @@ mod zstd;
 
 use core::fmt;
 
+pub use self::context::{
+    DecodeContext, EncodeContext, memory_estimate as context_memory_estimate,
+    supports as supports_context,
+};
 pub use self::id::{Arm, CodecId, Level, ParseArmError};
 pub use self::info::{CodecInfo, default_level, info, supported};
 pub use self::prior::{prior_decode_nanos, prior_encode_nanos};
