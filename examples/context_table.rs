@@ -1,0 +1,321 @@
+//! Prints what history is worth: ratio, time and memory of contexts by arm, block size and window;
+//! and what it is best to do when the arm changes every few blocks.
+//!
+//! ```text
+//! cargo run --release --all-features --example context_table [-- FILE ...]
+//! ```
+//!
+//! A file is anything that the corpus readers take; without one, the traffic is made up signalling. Each
+//! corpus is passed once, at most [`MAX_BYTES`] of it, in blocks of one message or of as many, each
+//! with a length of two bytes before it, as fill the size. Times are the smallest of [`ROUNDS`]
+//! passes with contexts restarted between: good for ranks, not for gaps under a quarter.
+
+use std::error::Error;
+use std::time::Instant;
+
+use tautline::codecs::{Arm, DecodeContext, EncodeContext};
+use tautline::corpus::Corpus;
+use tautline::generate::{Content, Generator};
+
+const ARMS: [&str; 10] = [
+    "lz4",
+    "deflate:1",
+    "deflate:6",
+    "zstd:-5",
+    "zstd:-3",
+    "zstd:1",
+    "zstd:3",
+    "zstd:6",
+    "zstd:9",
+    "zstd:15",
+];
+/// A single message, then messages to so many bytes.
+const BLOCK_SIZES: [usize; 4] = [0, 2 << 10, 16 << 10, 64 << 10];
+const WINDOW_LOGS: [u8; 3] = [15, 17, 20];
+/// What changes places with what.
+const SWITCHES: [[&str; 2]; 5] = [
+    ["lz4", "zstd:1"],
+    ["zstd:-3", "zstd:3"],
+    ["zstd:1", "zstd:6"],
+    ["zstd:1", "deflate:6"],
+    ["zstd:3", "zstd:9"],
+];
+const SWITCH_EVERY: [usize; 3] = [4, 16, 64];
+const PRIMES: [usize; 3] = [16 << 10, 32 << 10, 128 << 10];
+const SWITCH_WINDOW_LOG: u8 = 17;
+const ROUNDS: u32 = 3;
+/// Plain bytes used, so that the strongest level ends within seconds.
+const MAX_BYTES: usize = 1 << 20;
+const GENERATED: usize = 6000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut corpora = Vec::new();
+    for path in std::env::args_os().skip(1) {
+        corpora.push(Corpus::read(path, None)?);
+    }
+    if corpora.is_empty() {
+        let messages = Generator::new(Content::Telecom, 1).take(GENERATED);
+        corpora.push(Corpus::new("made-up signalling", messages.collect()));
+    }
+    println!("Ratio, encode MB/s, decode MB/s; in blocks of one message also ns a message.\n");
+    print!("| corpus | arm | block |");
+    for log in WINDOW_LOGS {
+        print!(" window 2^{log} |");
+    }
+    print!("\n|---|---|--:|");
+    println!("{}", "---|".repeat(WINDOW_LOGS.len()));
+    for corpus in &corpora {
+        for arm in ARMS {
+            for size in BLOCK_SIZES {
+                let blocks = blocks(corpus, size);
+                print!("| {} | {arm} | {} |", corpus.name(), label(size));
+                for window_log in WINDOW_LOGS {
+                    let cell = pass(arm.parse()?, window_log, &blocks)?;
+                    print!(
+                        " {:.2} {:.0}/{:.0}",
+                        cell.ratio, cell.encode_rate, cell.decode_rate
+                    );
+                    if size == 0 {
+                        let nanos = |rate: f64| cell.mean_len * 1e3 / rate;
+                        print!(
+                            " ({:.0}/{:.0} ns)",
+                            nanos(cell.encode_rate),
+                            nanos(cell.decode_rate)
+                        );
+                    }
+                    print!(" |");
+                }
+                println!();
+            }
+        }
+    }
+    print_memory()?;
+    print_switches(&corpora)
+}
+
+fn label(size: usize) -> String {
+    match size {
+        0 => "message".to_owned(),
+        size => format!("{} KiB", size >> 10),
+    }
+}
+
+/// The blocks that a sender would make of the messages.
+fn blocks(corpus: &Corpus, size: usize) -> Vec<Vec<u8>> {
+    let mut blocks = Vec::new();
+    let mut block: Vec<u8> = Vec::new();
+    let mut total = 0;
+    for message in corpus.messages() {
+        if size == 0 {
+            block.extend_from_slice(message);
+            blocks.push(std::mem::take(&mut block));
+        } else {
+            if !block.is_empty() && block.len() + 2 + message.len() > size {
+                blocks.push(std::mem::take(&mut block));
+            }
+            block.extend_from_slice(&(message.len() as u16).to_le_bytes());
+            block.extend_from_slice(message);
+        }
+        total += message.len();
+        if total > MAX_BYTES {
+            break;
+        }
+    }
+    if !block.is_empty() {
+        blocks.push(block);
+    }
+    blocks.retain(|block| !block.is_empty());
+    blocks
+}
+
+struct Cell {
+    ratio: f64,
+    /// Plain megabytes in a second.
+    encode_rate: f64,
+    decode_rate: f64,
+    mean_len: f64,
+}
+
+fn pass(arm: Arm, window_log: u8, blocks: &[Vec<u8>]) -> Result<Cell, Box<dyn Error>> {
+    let mut encoder = EncodeContext::new(arm, window_log, &[])?;
+    let mut decoder = DecodeContext::new(arm.codec, window_log, &[])?;
+    let plain_len: usize = blocks.iter().map(Vec::len).sum();
+    let mut wire = Vec::with_capacity(EncodeContext::bound(plain_len));
+    let mut lens = Vec::with_capacity(blocks.len());
+    let encode_nanos = fastest(|| {
+        encoder.restart(arm, &[])?;
+        wire.clear();
+        lens.clear();
+        for block in blocks {
+            lens.push(encoder.encode(block, &mut wire)?);
+        }
+        Ok(())
+    })?;
+    let mut plain = vec![0; blocks.iter().map(Vec::len).max().unwrap_or(0)];
+    let decode_nanos = fastest(|| {
+        decoder.restart(&[])?;
+        let mut rest = wire.as_slice();
+        for (block, len) in blocks.iter().zip(&lens) {
+            let (body, more) = rest.split_at(*len);
+            decoder.decode_exact(body, &mut plain[..block.len()])?;
+            rest = more;
+        }
+        Ok(())
+    })?;
+    Ok(Cell {
+        ratio: plain_len as f64 / wire.len() as f64,
+        encode_rate: plain_len as f64 * 1e3 / encode_nanos as f64,
+        decode_rate: plain_len as f64 * 1e3 / decode_nanos as f64,
+        mean_len: plain_len as f64 / blocks.len() as f64,
+    })
+}
+
+fn print_memory() -> Result<(), Box<dyn Error>> {
+    println!("\nKB held to encode, to decode.\n");
+    print!("| arm |");
+    for log in WINDOW_LOGS {
+        print!(" window 2^{log} |");
+    }
+    print!("\n|---|");
+    println!("{}", "---|".repeat(WINDOW_LOGS.len()));
+    for arm in ARMS {
+        print!("| {arm} |");
+        for window_log in WINDOW_LOGS {
+            let arm: Arm = arm.parse()?;
+            let mut encoder = EncodeContext::new(arm, window_log, &[])?;
+            let mut decoder = DecodeContext::new(arm.codec, window_log, &[])?;
+            let mut wire = Vec::new();
+            encoder.encode(&[7; 100], &mut wire)?;
+            decoder.decode_exact(&wire, &mut [0; 100])?;
+            print!(" {} {} |", encoder.memory() / 1000, decoder.memory() / 1000);
+        }
+        println!();
+    }
+    Ok(())
+}
+
+/// When two arms take turns: contexts that each know their own blocks, or one restarted with the
+/// last bytes of all.
+fn print_switches(corpora: &[Corpus]) -> Result<(), Box<dyn Error>> {
+    println!(
+        "\nTwo arms in turns of k blocks, window 2^{SWITCH_WINDOW_LOG}: ratio @ encode MB/s, restarts included.\n"
+    );
+    print!("| corpus | arms | block | k | each its own |");
+    for len in PRIMES {
+        print!(" primed with {} KiB |", len >> 10);
+    }
+    print!("\n|---|---|--:|--:|---|");
+    println!("{}", "---|".repeat(PRIMES.len()));
+    for corpus in corpora {
+        for arms in SWITCHES {
+            for size in BLOCK_SIZES {
+                let blocks = blocks(corpus, size);
+                for every in SWITCH_EVERY {
+                    if blocks.len() < 2 * every {
+                        continue;
+                    }
+                    print!(
+                        "| {} | {} {} | {} | {every} |",
+                        corpus.name(),
+                        arms[0],
+                        arms[1],
+                        label(size)
+                    );
+                    let parsed = [arms[0].parse()?, arms[1].parse()?];
+                    print_cell(&blocks, |wire| keep(parsed, every, &blocks, wire))?;
+                    for prime in PRIMES {
+                        print_cell(&blocks, |wire| restart(parsed, every, prime, &blocks, wire))?;
+                    }
+                    println!();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print_cell(
+    blocks: &[Vec<u8>],
+    work: impl Fn(&mut Vec<u8>) -> Result<u64, Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    let plain_len: usize = blocks.iter().map(Vec::len).sum();
+    let mut wire = Vec::with_capacity(EncodeContext::bound(plain_len));
+    let mut best = u64::MAX;
+    for _ in 0..ROUNDS {
+        wire.clear();
+        best = best.min(work(&mut wire)?);
+    }
+    let ratio = plain_len as f64 / wire.len() as f64;
+    print!(
+        " {ratio:.2} @ {:.0} |",
+        plain_len as f64 * 1e3 / best as f64
+    );
+    Ok(())
+}
+
+/// A context for each arm, which sees only its own blocks.
+fn keep(
+    arms: [Arm; 2],
+    every: usize,
+    blocks: &[Vec<u8>],
+    wire: &mut Vec<u8>,
+) -> Result<u64, Box<dyn Error>> {
+    let mut contexts = [
+        EncodeContext::new(arms[0], SWITCH_WINDOW_LOG, &[])?,
+        EncodeContext::new(arms[1], SWITCH_WINDOW_LOG, &[])?,
+    ];
+    timed(|| {
+        for (turn, blocks) in blocks.chunks(every).enumerate() {
+            for block in blocks {
+                contexts[turn % 2].encode(block, wire)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A context for each arm, which begins each turn with the last plain bytes of both.
+fn restart(
+    arms: [Arm; 2],
+    every: usize,
+    prime: usize,
+    blocks: &[Vec<u8>],
+    wire: &mut Vec<u8>,
+) -> Result<u64, Box<dyn Error>> {
+    let plain = blocks.concat();
+    let mut sent = 0;
+    let mut contexts = [
+        EncodeContext::new(arms[0], SWITCH_WINDOW_LOG, &[])?,
+        EncodeContext::new(arms[1], SWITCH_WINDOW_LOG, &[])?,
+    ];
+    timed(|| {
+        for (turn, blocks) in blocks.chunks(every).enumerate() {
+            let prime = &plain[sent - sent.min(prime)..sent];
+            contexts[turn % 2].restart(arms[turn % 2], prime)?;
+            for block in blocks {
+                contexts[turn % 2].encode(block, wire)?;
+                sent += block.len();
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Nanoseconds of the fastest of [`ROUNDS`] calls.
+fn fastest(mut work: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<u64, Box<dyn Error>> {
+    let mut best = u64::MAX;
+    for _ in 0..ROUNDS {
+        best = best.min(timed(&mut work)?);
+    }
+    Ok(best)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a measuring program reads the clock"
+)]
+fn timed(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<u64, Box<dyn Error>> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_nanos() as u64)
+}
