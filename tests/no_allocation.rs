@@ -198,10 +198,7 @@ fn bzip2_and_xz_allocate_in_every_call() {
             println!("skipped: {codec} is not part of this build");
             continue;
         };
-        let arm = Arm {
-            codec,
-            level: info.default_level,
-        };
+        let arm = Arm::new(codec, info.default_level.0);
         let seen = after_warm_up(&[arm], Lengths::Any);
         println!("{codec}: {seen:?} for 1000 messages");
         assert!(seen.allocations > 1000, "{codec}");

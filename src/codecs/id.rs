@@ -71,34 +71,59 @@ impl fmt::Debug for CodecId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(pub i8);
 
-/// One thing that a policy can choose: a codec at a level. Written `zstd:3`, or `lz4` where the
-/// codec has no levels or the default one is meant.
+/// One thing that a policy can choose: a codec at a level, with history or without. Written `zstd:3`,
+/// `lz4` where the codec has no levels or the default one is meant, and `zstd:3+history`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arm {
     /// The codec.
     pub codec: CodecId,
     /// Its level.
     pub level: Level,
+    /// Whether each block is encoded with those before it as its past.
+    pub history: bool,
 }
 
 impl Arm {
     /// Bytes as they are.
     pub const IDENTITY: Self = Self::new(CodecId::IDENTITY, 0);
 
-    /// `codec` at `level`.
+    /// `codec` at `level`, each block by itself.
     pub const fn new(codec: CodecId, level: i8) -> Self {
         Self {
             codec,
             level: Level(level),
+            history: false,
+        }
+    }
+
+    /// The same codec and level with history.
+    #[must_use]
+    pub const fn with_history(self) -> Self {
+        Self {
+            history: true,
+            ..self
+        }
+    }
+
+    /// The same codec and level, each block by itself.
+    #[must_use]
+    pub const fn alone(self) -> Self {
+        Self {
+            history: false,
+            ..self
         }
     }
 }
 
+/// What follows the name of an arm with history.
+const HISTORY: &str = "+history";
+
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let history = if self.history { HISTORY } else { "" };
         match self.level.0 {
-            0 => fmt::Display::fmt(&self.codec, f),
-            level => f.pad(&format!("{}:{level}", self.codec)),
+            0 => f.pad(&format!("{}{history}", self.codec)),
+            level => f.pad(&format!("{}:{level}{history}", self.codec)),
         }
     }
 }
@@ -124,9 +149,13 @@ pub enum ParseArmError {
 impl FromStr for Arm {
     type Err = ParseArmError;
 
-    /// Reads `zstd:3`, `zstd` (default level of the family) or `lz4`. Whether this build has the
+    /// Reads `zstd:3`, `zstd` (default level of the family), `lz4` or `zstd:3+history`. Whether this build has the
     /// codec and the codec has the level is for [`Codecs`](super::Codecs) to say.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (text, history) = match text.strip_suffix(HISTORY) {
+            Some(text) => (text, true),
+            None => (text, false),
+        };
         let (name, level) = match text.split_once(':') {
             Some((name, level)) => (name, Some(level)),
             None => (text, None),
@@ -144,7 +173,11 @@ impl FromStr for Arm {
             ),
             None => super::default_level(codec),
         };
-        Ok(Self { codec, level })
+        Ok(Self {
+            codec,
+            level,
+            history,
+        })
     }
 }
 
@@ -154,10 +187,19 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for text in ["identity", "lz4", "zstd:-5", "zstd:19", "deflate:6"] {
+        for text in [
+            "identity",
+            "lz4",
+            "zstd:-5",
+            "zstd:19",
+            "deflate:6",
+            "lz4+history",
+            "zstd:3+history",
+        ] {
             assert_eq!(text.parse::<Arm>().expect("a known arm").to_string(), text);
         }
         assert!("brotli:3".parse::<Arm>().is_err());
         assert!("zstd:999".parse::<Arm>().is_err());
+        assert!("zstd+past".parse::<Arm>().is_err());
     }
 }

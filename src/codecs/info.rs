@@ -32,7 +32,9 @@ impl CodecInfo {
     /// An arm for each level worth choosing.
     pub fn arms(&self) -> impl Iterator<Item = Arm> + use<> {
         let codec = self.id;
-        self.levels.iter().map(move |&level| Arm { codec, level })
+        self.levels
+            .iter()
+            .map(move |&level| Arm::new(codec, level.0))
     }
 }
 

@@ -301,10 +301,8 @@ impl DecodeEstimates {
             .cost
             .record(bytes as usize, Duration::from_nanos(nanos as u64));
         // Of the codec's levels the usual one stands for all: they differ far less in decoding.
-        let typical = typical(Arm {
-            codec: report.codec,
-            level: default_level(report.codec),
-        });
+        let level = default_level(report.codec);
+        let typical = typical(Arm::new(report.codec, level.0));
         let typical = typical.map_or(0.0, |row| row.at(bytes).decode_nanos);
         let sample = nanos / typical;
         if sample.is_finite() && sample > 0.0 {
@@ -395,11 +393,11 @@ pub(crate) struct Arms {
 
 impl Arms {
     /// Identity, `rotation` and `wanted`, without those that `allowed` refuses and without repetition.
-    pub(crate) fn new(rotation: &[Arm], wanted: &[Arm], allowed: impl Fn(CodecId) -> bool) -> Self {
+    pub(crate) fn new(rotation: &[Arm], wanted: &[Arm], allowed: impl Fn(Arm) -> bool) -> Self {
         let mut all = vec![Arm::IDENTITY];
         let mut add = |more: &[Arm]| {
             for arm in more {
-                if !all.contains(arm) && allowed(arm.codec) {
+                if !all.contains(arm) && allowed(*arm) {
                     all.push(*arm);
                 }
             }

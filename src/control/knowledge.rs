@@ -28,10 +28,10 @@ pub(crate) struct Shadowed {
     pub(crate) decode: Option<Duration>,
 }
 
-fn sample_of(sent: &SentBlock) -> Sample {
+fn sample_of(arm: Arm, sent: &SentBlock) -> Sample {
     Sample {
         now: sent.now,
-        class: BlockClass::of(sent.plain_len, sent.texture),
+        class: BlockClass::of(sent.plain_len, sent.texture).with_history(arm.history),
         plain_len: sent.plain_len,
         wire_len: sent.wire_len,
         encode_nanos: saturating_nanos(sent.encode),
@@ -43,7 +43,7 @@ impl CodecKnowledge {
     /// Takes in a block that was sent, and says what its level was.
     pub(crate) fn record_sent(&mut self, arm: Arm, sent: &SentBlock) -> Option<f32> {
         let row = typical(arm)?;
-        let sample = sample_of(sent);
+        let sample = sample_of(arm, sent);
         if arm != Arm::IDENTITY {
             self.speed.record(row, &sample);
         }
@@ -53,7 +53,8 @@ impl CodecKnowledge {
     /// Takes the same into a stream's own estimates.
     pub(crate) fn record_sent_into(&self, own: &mut Model, arm: Arm, sent: &SentBlock) {
         if let Some(row) = typical(arm) {
-            own.record_sent(arm, row, &sample_of(sent), Some(&self.model), self.speed);
+            let sample = sample_of(arm, sent);
+            own.record_sent(arm, row, &sample, Some(&self.model), self.speed);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::history::WINDOW_LOGS;
 use crate::codecs::{Arm, CodecId, measured_arms};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::wire::GroupId;
@@ -24,6 +25,8 @@ pub struct SessionConfig {
     pub(super) max_streams: u32,
     pub(super) send_queue: usize,
     pub(super) window_log: u8,
+    pub(super) history_memory: usize,
+    pub(super) history_log: u8,
     pub(super) probe_interval: Duration,
     pub(super) ack_delay: Duration,
     pub(super) handshake_timeout: Duration,
@@ -36,7 +39,7 @@ impl Default for SessionConfig {
             session_id: [0; 16],
             seed: 0,
             policy: PolicyConfig::default(),
-            arms: measured_arms().collect(),
+            arms: measured_arms().chain(history_arms()).collect(),
             rotation: Some(default_rotation()),
             knowledge: None,
             trace: false,
@@ -48,11 +51,23 @@ impl Default for SessionConfig {
             max_streams: 16_384,
             send_queue: 256 << 10,
             window_log: 20,
+            history_memory: 8 << 20,
+            history_log: 17,
             probe_interval: Duration::from_millis(100),
             ack_delay: Duration::from_millis(10),
             handshake_timeout: Duration::from_secs(10),
         }
     }
+}
+
+/// Arms with history: levels from the fastest to the strongest that are worth their memory.
+fn history_arms() -> impl Iterator<Item = Arm> {
+    let zstd = [-5, -3, -1, 1, 3, 6, 9, 15, 19].map(|level| Arm::new(CodecId::ZSTD, level));
+    [Arm::new(CodecId::LZ4, 0)]
+        .into_iter()
+        .chain(zstd)
+        .filter(|arm| crate::codecs::supports_context(arm.codec))
+        .map(Arm::with_history)
 }
 
 /// A few levels of every family in this build, from fast to strong. The thesis's policies give each of
@@ -212,6 +227,23 @@ impl SessionConfig {
         self.send_queue
     }
 
+    /// Memory for histories from block to block, bytes: so much for those of what this side sends, and as
+    /// much, which the peer is told, for those of what it receives. 0: blocks are encoded each by itself.
+    /// Default 8 MiB; a context of zstd takes about 1 MiB to encode and a quarter of that to decode.
+    #[must_use]
+    pub const fn history_memory(mut self, bytes: usize) -> Self {
+        self.history_memory = bytes;
+        self
+    }
+
+    /// Binary logarithm of the length of histories of what this side sends, bytes; 10 to 24. Default 17:
+    /// longer ones gain little (decisions.md) and cost memory at both ends.
+    #[must_use]
+    pub const fn history_log(mut self, log: u8) -> Self {
+        self.history_log = log;
+        self
+    }
+
     /// Binary logarithm of the longest history that is held to decode, bytes.
     pub const fn window_log(&self) -> u8 {
         self.window_log
@@ -239,6 +271,18 @@ impl SessionConfig {
         )?;
         least("send_queue", self.send_queue, 1)?;
         least("max_message", self.max_message, 1)?;
+        least(
+            "history_log",
+            self.history_log.into(),
+            usize::from(*WINDOW_LOGS.start()),
+        )?;
+        if self.history_log > *WINDOW_LOGS.end() {
+            return Err(ConfigError::TooLarge {
+                field: "history_log",
+                given: self.history_log.into(),
+                max: usize::from(*WINDOW_LOGS.end()),
+            });
+        }
         if self.max_block > MAX_BLOCK {
             return Err(ConfigError::TooLarge {
                 field: "max_block",

@@ -5,7 +5,11 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
-use crate::codecs::{Arm, CodecId, Codecs, DecodeError, DecodeLimits, EncodeError, Encoded};
+use super::history::{DecodeHistory, EncodeHistory, HistoryPlace};
+use crate::codecs::{
+    Arm, CodecId, Codecs, DecodeContext, DecodeError, DecodeLimits, EncodeContext, EncodeError,
+    Encoded,
+};
 use crate::units::Time;
 use crate::wire::{WireError, plain_crc};
 
@@ -17,6 +21,7 @@ pub struct EncodeJob {
     pub(super) plain: Vec<u8>,
     pub(super) wire: Vec<u8>,
     pub(super) with_check: bool,
+    pub(super) history: Option<EncodeHistory>,
 }
 
 impl EncodeJob {
@@ -38,6 +43,7 @@ pub struct EncodedBlock {
     pub(super) wire: Vec<u8>,
     pub(super) crc: u32,
     pub(super) result: Result<Encoded, EncodeError>,
+    pub(super) context: Option<Box<EncodeContext>>,
 }
 
 /// A block to be decoded. Run it with [`CodecWorker::decode`], measure the time, and give the
@@ -50,6 +56,8 @@ pub struct DecodeJob {
     pub(super) plain_len: Option<usize>,
     pub(super) max_plain: usize,
     pub(super) with_check: bool,
+    pub(super) place: Option<HistoryPlace>,
+    pub(super) history: Option<DecodeHistory>,
 }
 
 impl DecodeJob {
@@ -86,6 +94,8 @@ pub struct DecodedBlock {
     pub(super) number: u64,
     pub(super) codec: CodecId,
     pub(super) result: Result<(Bytes, u32), WireError>,
+    pub(super) place: Option<HistoryPlace>,
+    pub(super) context: Option<Box<DecodeContext>>,
 }
 
 impl DecodedBlock {
@@ -186,17 +196,23 @@ impl CodecWorker {
             plain,
             mut wire,
             with_check,
+            history,
         } = job;
-        if wire.len() < plain.len() {
-            wire.resize(plain.len(), 0);
-        }
-        let result = self.codecs.encode(arm, &plain, &mut wire);
+        let (result, context) = if let Some(history) = history {
+            encode_with(arm, history, &plain, &mut wire)
+        } else {
+            if wire.len() < plain.len() {
+                wire.resize(plain.len(), 0);
+            }
+            (self.codecs.encode(arm, &plain, &mut wire), None)
+        };
         let crc = if with_check { plain_crc(&plain) } else { 0 };
         EncodedBlock {
             plain,
             wire,
             crc,
             result,
+            context,
         }
     }
 
@@ -258,10 +274,17 @@ impl CodecWorker {
             plain_len,
             max_plain,
             with_check,
+            place,
+            history,
         } = job;
-        let result = match plain_len {
-            Some(declared) => self.decode_declared(codec, &wire, declared),
-            None => self.decode_bounded(codec, &wire, max_plain),
+        let (result, context) = if let Some(history) = history {
+            self.decode_with(codec, history, &wire, plain_len, max_plain)
+        } else {
+            let result = match plain_len {
+                Some(declared) => self.decode_declared(codec, &wire, declared),
+                None => self.decode_bounded(codec, &wire, max_plain),
+            };
+            (result, None)
         };
         let result = result.map(|plain| {
             let crc = if with_check { plain_crc(&plain) } else { 0 };
@@ -271,6 +294,38 @@ impl CodecWorker {
             number,
             codec,
             result,
+            place,
+            context,
+        }
+    }
+
+    /// Decodes a block with those before it as its past. A context that failed does not come back.
+    fn decode_with(
+        &mut self,
+        codec: CodecId,
+        history: DecodeHistory,
+        wire: &[u8],
+        plain_len: Option<usize>,
+        max_plain: usize,
+    ) -> (Result<Bytes, WireError>, Option<Box<DecodeContext>>) {
+        let mut context = match history.context(codec) {
+            Ok(context) => context,
+            Err(error) => return (Err(undecodable(wire, &error)), None),
+        };
+        let decoded = if let Some(declared) = plain_len {
+            let mut plain = vec![0; declared];
+            let result = context.decode_exact(wire, &mut plain);
+            result.map(|()| plain.into())
+        } else {
+            if self.scratch.len() < max_plain {
+                self.scratch.resize(max_plain, 0);
+            }
+            let result = context.decode(wire, &mut self.scratch[..max_plain]);
+            result.map(|len| Bytes::copy_from_slice(&self.scratch[..len]))
+        };
+        match decoded {
+            Ok(plain) => (Ok(plain), Some(context)),
+            Err(error) => (Err(undecodable(wire, &error)), None),
         }
     }
 
@@ -303,6 +358,25 @@ impl CodecWorker {
             Ok(actual) => Ok(Bytes::copy_from_slice(&self.scratch[..actual])),
             Err(error) => Err(undecodable(wire, &error)),
         }
+    }
+}
+
+/// Encodes a block with those before it as its past, at the front of `wire`. A context that failed does
+/// not come back.
+fn encode_with(
+    arm: Arm,
+    history: EncodeHistory,
+    plain: &[u8],
+    wire: &mut Vec<u8>,
+) -> (Result<Encoded, EncodeError>, Option<Box<EncodeContext>>) {
+    let mut context = match history.context(arm) {
+        Ok(context) => context,
+        Err(error) => return (Err(error), None),
+    };
+    wire.clear();
+    match context.encode(plain, wire) {
+        Ok(len) => (Ok(Encoded::Written(len)), Some(context)),
+        Err(error) => (Err(error), None),
     }
 }
 

@@ -17,6 +17,7 @@ mod ending;
 mod error;
 mod event;
 mod flight;
+mod history;
 mod inflight;
 mod job;
 mod output;
@@ -51,7 +52,7 @@ pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::Message;
 use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
 pub use self::trace::{Decision, MAX_DECISIONS};
-use crate::codecs::CodecId;
+use crate::codecs::{Arm, CodecId};
 use crate::control::{BudgetRate, PeerKnowledge, Policy, PolicyConfig, SocketSample, Texture};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
@@ -220,15 +221,17 @@ impl Session {
         Ok(id)
     }
 
-    /// Whether a codec is here and with the peer.
-    fn both_have(&self, codec: CodecId) -> bool {
-        crate::codecs::info(codec).is_some() && self.peer_codecs.contains(&codec)
+    /// Whether both sides have what an arm needs.
+    fn both_have(&self, arm: Arm) -> bool {
+        let codec =
+            crate::codecs::info(arm.codec).is_some() && self.peer_codecs.contains(&arm.codec);
+        codec && (!arm.history || self.sender.history.has_room(arm))
     }
 
     /// Makes room among the arms for one that a policy is fixed to.
     fn admit(&mut self, policy: PolicyConfig) {
         if let PolicyConfig::Fixed(arm) = policy {
-            if self.both_have(arm.codec) {
+            if self.both_have(arm) {
                 self.sender.arms.add_fixed(arm);
             }
         }
@@ -434,6 +437,8 @@ impl Session {
             peer_load: self.peer_load,
             shadows: self.sender.shadows.encoded,
             shadow_nanos: self.sender.shadows.nanos,
+            history_sent: self.sender.history.memory() as u64,
+            history_received: self.receiver.history.memory() as u64,
             absurd_reports: self.sender.inflight.absurd() + self.path.known.decode.absurd(),
         }
     }
@@ -778,11 +783,14 @@ impl Session {
 }
 
 fn features(config: &SessionConfig) -> Features {
+    let mut features = Features::default();
     if config.checksums {
-        Features::CHECKSUMS
-    } else {
-        Features::default()
+        features.0 |= Features::CHECKSUMS.0;
     }
+    if config.history_memory > 0 {
+        features.0 |= Features::HISTORY.0;
+    }
+    features
 }
 
 fn hello(role: Role, config: &SessionConfig) -> Hello {
@@ -804,6 +812,7 @@ fn hello(role: Role, config: &SessionConfig) -> Hello {
         max_block: config.max_block as u64,
         max_streams: u64::from(config.max_streams),
         window: config.window,
+        history_memory: config.history_memory as u64,
     }
 }
 

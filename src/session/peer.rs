@@ -39,9 +39,17 @@ impl Session {
         let both = offered.common(hello.offered);
         let with_check = both.contains(Features::CHECKSUMS);
         self.peer_codecs = hello.codecs.iter().map(|peer| peer.codec).collect();
+        if both.contains(Features::HISTORY) {
+            let here = self.config.history_memory;
+            let there = usize::try_from(hello.history_memory).unwrap_or(usize::MAX);
+            let longest = hello.codecs.iter().map(|peer| peer.window_log).min();
+            let log = self.config.history_log.min(longest.unwrap_or(0));
+            self.sender.history.begin((here, there), log);
+            self.receiver.begin_history(here, self.config.window_log);
+        }
         let wanted = &self.config.arms;
         let rotation = self.config.rotation.as_ref().unwrap_or(wanted);
-        let arms = Arms::new(rotation, wanted, |codec| self.both_have(codec));
+        let arms = Arms::new(rotation, wanted, |arm| self.both_have(arm));
         let peer_block = usize::try_from(hello.max_block).unwrap_or(usize::MAX) - HEADER_SLACK;
         let block_len = self.config.block_len.min(peer_block);
         self.sender

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use super::event::Event;
+use super::history::RecvHistory;
 use super::job::{DecodeJob, DecodedBlock};
 use super::stream::{Message, Partial, RecvStream, Streams};
 use crate::codecs::CodecId;
@@ -86,6 +87,7 @@ pub(super) struct Receiver {
     first_unacked_at: Option<Time>,
     acked_frames: u64,
     acked_bytes: u64,
+    pub(super) history: RecvHistory,
     /// Streams whose window may have to grow without the application's doing.
     pub(super) to_credit: Vec<StreamId>,
     decoded: Vec<DecodeReport>,
@@ -124,6 +126,7 @@ impl Receiver {
             first_unacked_at: None,
             acked_frames: 0,
             acked_bytes: 0,
+            history: RecvHistory::default(),
             to_credit: Vec::new(),
             decoded: Vec::new(),
             unreported: Vec::new(),
@@ -132,6 +135,11 @@ impl Receiver {
 
     pub(super) const fn begin(&mut self, with_check: bool) {
         self.with_check = with_check;
+    }
+
+    /// Histories were agreed on: they may hold so much memory, and be so long.
+    pub(super) fn begin_history(&mut self, memory: usize, max_window_log: u8) {
+        self.history.begin(memory, max_window_log);
     }
 
     pub(super) fn wants_input(&self) -> bool {
@@ -172,7 +180,17 @@ impl Receiver {
     }
 
     pub(super) fn take_job(&mut self) -> Option<DecodeJob> {
-        self.jobs.pop_front()
+        // One with history waits for what the one before leaves; others need not wait for it.
+        let history = self.jobs.iter().position(|job| job.place.is_some());
+        let alone = self.jobs.iter().position(|job| job.place.is_none());
+        let first = history.filter(|at| alone.is_none_or(|alone| *at < alone));
+        let taken = first.and_then(|at| {
+            let place = self.jobs[at].place?;
+            let context = self.history.take(place)?;
+            self.jobs[at].history = Some(context);
+            Some(at)
+        });
+        self.jobs.remove(taken.or(alone)?)
     }
 
     /// Takes the frame at the front of `input`. Control frames that need no order are returned.
@@ -220,9 +238,9 @@ impl Receiver {
     }
 
     fn on_define(&mut self, define: &Define) -> Result<(), WireError> {
-        if define.carries_context || define.dictionary != 0 {
+        if define.dictionary != 0 {
             return Err(WireError::Unexpected {
-                what: "a slot with history or dictionary, which was not agreed on",
+                what: "a slot with a dictionary, which was not agreed on",
             });
         }
         if define.group != GroupId::default() {
@@ -237,6 +255,8 @@ impl Receiver {
                 given: u64::from(define.codec.to_wire()),
             });
         }
+        self.history
+            .define(define.slot, define.codec, define.history)?;
         self.bindings[usize::from(define.slot.get())] = Some(Binding {
             codec: define.codec,
             group: define.group,
@@ -262,11 +282,7 @@ impl Receiver {
 
     fn on_block(&mut self, header: BlockHeader, body: Bytes) -> Result<(), WireError> {
         let Binding { codec, group } = self.binding(header.slot)?;
-        if header.epoch.is_some() {
-            return Err(WireError::Unexpected {
-                what: "an epoch in a slot without history",
-            });
-        }
+        let place = self.history.on_header(header.slot, header.epoch)?;
         let state = if codec == CodecId::IDENTITY {
             let actual = body.len();
             if let Some(declared) = header.plain_len.filter(|declared| *declared != actual) {
@@ -288,6 +304,8 @@ impl Receiver {
                 plain_len: header.plain_len,
                 max_plain: self.max_block,
                 with_check: self.with_check,
+                place,
+                history: None,
             });
             BlockState::Decoding { number }
         };
@@ -306,6 +324,9 @@ impl Receiver {
         elapsed: Duration,
     ) -> Result<(), WireError> {
         let (bytes, crc) = block.result?;
+        if let Some(place) = block.place {
+            self.history.give_back(place, block.context, &bytes);
+        }
         self.decode_nanos = self.decode_nanos.saturating_add(saturating_nanos(elapsed));
         self.count_decoded(block.codec, bytes.len(), elapsed);
         for inbound in &mut self.inbound {

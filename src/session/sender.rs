@@ -8,6 +8,7 @@ use fastrand::Rng;
 use super::block::BlockBuilder;
 use super::event::Event;
 use super::flight::Flight;
+use super::history::{SendHistory, SlotUse};
 use super::inflight::Inflight;
 use super::job::{EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
 use super::output::Output;
@@ -22,7 +23,7 @@ use crate::control::{
     affordable_nanos,
 };
 use crate::units::{CpuLoad, Time, saturating_nanos};
-use crate::wire::{BlockHeader, Check, RecordWriter, Slot, StreamId};
+use crate::wire::{BlockHeader, Check, Control, RecordWriter, Slot, StreamId};
 
 /// Payload bytes that a stream may put into a block before others get their turn. Arbitrary: four
 /// streams share a block of the default length.
@@ -54,6 +55,15 @@ struct Wanted {
     texture: Texture,
 }
 
+/// The block that is being encoded.
+#[derive(Clone, Copy, Debug)]
+struct Encoding {
+    arm: Arm,
+    texture: Texture,
+    /// Where it goes, if it has a history.
+    slot: Option<SlotUse>,
+}
+
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) output: Output,
@@ -70,8 +80,9 @@ pub(super) struct Sender {
     rng: Rng,
     builder: BlockBuilder,
     job: Option<EncodeJob>,
-    /// The arm of the block that is being encoded, and its texture; its members stand in the builder.
-    encoding: Option<(Arm, Texture)>,
+    /// The block that is being encoded; its members stand in the builder.
+    encoding: Option<Encoding>,
+    pub(super) history: SendHistory,
     price: BudgetPrice,
     pub(super) shadows: Shadows,
     pub(super) trace: Trace,
@@ -114,6 +125,7 @@ impl Sender {
             builder: BlockBuilder::default(),
             job: None,
             encoding: None,
+            history: SendHistory::default(),
             price: BudgetPrice::default(),
             shadows: Shadows::default(),
             trace: Trace::default(),
@@ -260,6 +272,10 @@ impl Sender {
         let texture = wanted.texture;
         let number = choice.arm;
         let arm = self.arms.as_slice()[number];
+        let history = arm.history.then(|| self.history.take(arm)).flatten();
+        let (history, slot) = history.unzip();
+        // Where there is no room for a history, the block stands by itself.
+        let arm = if slot.is_some() { arm } else { arm.alone() };
         let buffer = self.output.buffer();
         self.builder.begin(buffer, arm == Arm::IDENTITY);
         self.gather(number, budget_left, block_len, streams);
@@ -296,12 +312,13 @@ impl Sender {
         if arm == Arm::IDENTITY {
             self.emit_identity(now, texture, streams, path);
         } else {
-            self.encoding = Some((arm, texture));
+            self.encoding = Some(Encoding { arm, texture, slot });
             self.job = Some(EncodeJob {
                 arm,
                 plain: core::mem::take(&mut self.builder.bytes),
                 wire: self.output.buffer(),
                 with_check: self.with_check,
+                history,
             });
         }
         true
@@ -425,6 +442,7 @@ impl Sender {
             now,
             plain_len: 0,
             arms: self.arms.as_slice(),
+            live: self.history.live(),
             electable: self.arms.electable(),
             adaptive: self.arms.adaptive(),
             texture: Texture::default(),
@@ -549,7 +567,7 @@ impl Sender {
             0
         };
         let start = self.output.position();
-        self.put_header(Arm::IDENTITY, None, self.builder.plain_len, crc);
+        self.put_header(Arm::IDENTITY, None, None, self.builder.plain_len, crc);
         let bytes = core::mem::take(&mut self.builder.bytes);
         if self.builder.shared.is_empty() && bytes.len() > MAX_JOINED {
             let end = bytes.len();
@@ -588,18 +606,27 @@ impl Sender {
         streams: &mut Streams,
         path: &mut Path,
     ) {
-        let Some((arm, texture)) = self.encoding.take() else {
+        let Some(Encoding { arm, texture, slot }) = self.encoding.take() else {
             return;
         };
         self.budget.spend(now, elapsed);
         self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(elapsed));
-        let start = self.output.position();
         let EncodedBlock {
             plain,
             wire,
             crc,
             result,
+            context,
         } = block;
+        if let Some(taken) = slot {
+            if let (true, Some(define)) = (context.is_some(), taken.define) {
+                self.inflight.on_control();
+                let define = Control::Define(define);
+                self.output.put_small(|out| define.put(out));
+            }
+            self.history.give_back(taken, context, &plain);
+        }
+        let start = self.output.position();
         let failed = result.is_err();
         let written = match result {
             Ok(Encoded::Written(len)) => Some(len),
@@ -621,22 +648,24 @@ impl Sender {
             encode: elapsed,
             texture,
         };
-        let level = if failed {
+        let young = slot.is_some_and(|slot| slot.young);
+        let level = if failed || young {
             None
         } else {
             self.record_estimates(&sent, streams, path)
         };
-        self.shadows.on_encoded(level);
+        // A level that a history has part in is not the block's own.
+        self.shadows.on_encoded(level.filter(|_| slot.is_none()));
         let decode_nanos = path.decode_nanos(arm, plain.len());
         path.peer_budget.on_block(now, decode_nanos);
         let sent_as = if let Some(len) = written {
-            self.put_header(arm, Some(plain.len()), len, crc);
+            self.put_header(arm, slot, Some(plain.len()), len, crc);
             self.put_body(wire, len);
             self.output.recycle(plain);
             arm
         } else {
             let len = plain.len();
-            self.put_header(Arm::IDENTITY, None, len, crc);
+            self.put_header(Arm::IDENTITY, None, None, len, crc);
             self.put_body(plain, len);
             self.output.recycle(wire);
             Arm::IDENTITY
@@ -696,18 +725,26 @@ impl Sender {
         }
     }
 
-    fn put_header(&mut self, arm: Arm, plain_len: Option<usize>, body_len: usize, crc: u32) {
+    fn put_header(
+        &mut self,
+        arm: Arm,
+        history: Option<SlotUse>,
+        plain_len: Option<usize>,
+        body_len: usize,
+        crc: u32,
+    ) {
         let check = if self.with_check {
             self.check.advance(crc)
         } else {
             0
         };
-        let Some(slot) = Slot::new(arm.codec.to_wire()) else {
+        let alone = Slot::new(arm.codec.to_wire());
+        let Some(slot) = history.map(|history| history.slot).or(alone) else {
             return;
         };
         let mut header = BlockHeader {
             slot,
-            epoch: None,
+            epoch: history.and_then(|history| history.epoch),
             plain_len: None,
             body_len,
             check,

@@ -137,6 +137,10 @@ pub struct SessionStats {
     pub shadows: u64,
     /// See `shadows`.
     pub shadow_nanos: u64,
+    /// Memory held for histories of what was sent, and of what was received, bytes.
+    pub history_sent: u64,
+    /// See `history_sent`.
+    pub history_received: u64,
     /// Reports of the peer that could not be true and were clamped or left out.
     pub absurd_reports: u64,
 }

@@ -220,13 +220,13 @@ pub struct Define {
     pub codec: CodecId,
     /// The group they belong to.
     pub group: GroupId,
-    /// Whether history is carried from block to block.
-    pub carries_context: bool,
+    /// Whether history is carried from block to block: the binary logarithm of its length, bytes.
+    pub history: Option<u8>,
     /// Number of the dictionary as announced on this connection; 0 for none.
     pub dictionary: u64,
 }
 
-const DEFINE_CONTEXT: u8 = 0x01;
+const DEFINE_HISTORY: u8 = 0x01;
 
 impl Control {
     /// Whether the frame is numbered: it takes effect in order with the blocks, and is acknowledged.
@@ -359,12 +359,13 @@ impl Control {
                 out.push(define.slot.get());
                 out.push(define.codec.to_wire());
                 put_varint(out, u64::from(define.group.0));
-                out.push(if define.carries_context {
-                    DEFINE_CONTEXT
+                out.push(if define.history.is_some() {
+                    DEFINE_HISTORY
                 } else {
                     0
                 });
                 put_varint(out, define.dictionary);
+                out.extend(define.history);
             }
         }
     }
@@ -393,18 +394,24 @@ fn parse_define(fields: &mut Fields<'_>) -> Result<Define, WireError> {
     let codec = CodecId::from_wire(fields.byte()?);
     let group = group_id(fields)?;
     let flags = fields.byte()?;
-    if flags & !DEFINE_CONTEXT != 0 {
+    if flags & !DEFINE_HISTORY != 0 {
         return Err(WireError::Unknown {
             what: "slot flags",
             given: u64::from(flags),
         });
     }
+    let dictionary = fields.varint()?;
+    let history = if flags & DEFINE_HISTORY == 0 {
+        None
+    } else {
+        Some(fields.byte()?)
+    };
     Ok(Define {
         slot,
         codec,
         group,
-        carries_context: flags & DEFINE_CONTEXT != 0,
-        dictionary: fields.varint()?,
+        history,
+        dictionary,
     })
 }
 
@@ -504,7 +511,7 @@ mod tests {
                 slot: Slot::new(9).expect("in range"),
                 codec: CodecId::LZ4,
                 group: GroupId(2),
-                carries_context: true,
+                history: Some(17),
                 dictionary: 4,
             }),
         ]

@@ -28,6 +28,7 @@ const TAG_SESSION: u8 = 1;
 const TAG_CODECS: u8 = 2;
 const TAG_FEATURES: u8 = 3;
 const TAG_LIMITS: u8 = 4;
+const TAG_HISTORY: u8 = 144;
 
 /// Which side of a connection one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub struct Hello {
     pub max_streams: u64,
     /// The window that the peer has at first on each stream, bytes.
     pub window: u64,
+    /// Memory that this side keeps for the histories of what the peer sends, bytes.
+    pub history_memory: u64,
 }
 
 /// A codec that a side can decode.
@@ -92,6 +95,8 @@ pub struct Features(pub u64);
 impl Features {
     /// Checksums over the plain bytes of blocks.
     pub const CHECKSUMS: Self = Self(1);
+    /// Slots that carry history from block to block.
+    pub const HISTORY: Self = Self(2);
 
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
@@ -160,6 +165,11 @@ impl Hello {
                 put_varint(value, limit);
             }
         });
+        if self.history_memory > 0 {
+            put_field(out, TAG_HISTORY, |value| {
+                put_varint(value, self.history_memory);
+            });
+        }
         let body_len = (out.len() - start - HELLO_PREFIX_LEN) as u16;
         out[start + 6..start + HELLO_PREFIX_LEN].copy_from_slice(&body_len.to_le_bytes());
         let crc = plain_crc(&out[start..]);
@@ -226,6 +236,7 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
     let mut codecs = None;
     let mut features = None;
     let mut limits = None;
+    let mut history_memory = 0;
     let mut fields = Fields::new("handshake", body);
     let mut seen = [false; FIRST_IGNORABLE as usize];
     while !fields.is_empty() {
@@ -262,7 +273,12 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
                 ]);
                 inner.finish()?;
             }
-            FIRST_IGNORABLE.. => {}
+            TAG_HISTORY => {
+                history_memory = inner.varint()?;
+                inner.finish()?;
+            }
+            // They may be skipped.
+            FIRST_IGNORABLE..=143 | 145.. => {}
             _ => {
                 return Err(WireError::Unknown {
                     what: "handshake field",
@@ -288,6 +304,7 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
         max_block,
         max_streams,
         window,
+        history_memory,
     })
 }
 
@@ -325,6 +342,7 @@ mod tests {
             max_block: 256 << 10,
             max_streams: 1024,
             window: 1 << 20,
+            history_memory: 0,
         }
     }
 

@@ -37,11 +37,14 @@ fn cell(content: Content, bytes: f64, rate: f64, pace: Pace) -> Cell {
     for node in [&mut experiment.a, &mut experiment.b] {
         node.cpu.processors = Processors::new(4.0).expect("above zero");
     }
+    // Arms that encode each block by itself, against their own kind.
+    let alone = SessionConfig::default().history_memory(0);
+    experiment.a.session = alone.clone();
     let oracle = experiment.oracle(&arms_worth_trying(&experiment));
     let (arm, best) = oracle.expect("runs").best().clone();
     let none = experiment.run(PolicyConfig::None).expect("a run");
     let cold = experiment.run(PolicyConfig::default()).expect("a run");
-    experiment.a.session = SessionConfig::default().knowledge(cold.knowledge.clone());
+    experiment.a.session = alone.knowledge(cold.knowledge.clone());
     let warm = experiment.run(PolicyConfig::default()).expect("a run");
     Cell {
         arm,
@@ -161,6 +164,66 @@ fn messages_take_as_long_as_with_the_best_arm_on_every_link() {
             };
             let title = if paced { "half the link" } else { "one by one" };
             under.extend(judge(title, content, &cells, least));
+        }
+    }
+    assert!(under.is_empty(), "{under:#?}");
+}
+
+#[test]
+fn small_messages_with_history_come_near_the_best_arm_with_history() {
+    const LEVELS: [&str; 7] = [
+        "lz4+history",
+        "zstd:-5+history",
+        "zstd:-1+history",
+        "zstd:1+history",
+        "zstd:3+history",
+        "zstd:9+history",
+        "zstd:15+history",
+    ];
+    println!(
+        "| pace | Mbit/s | best alone | best with history | over it: alone | ours, first | ours, then | taken |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let mut under = Vec::new();
+    for pace in [Pace::Latency, Pace::Throughput] {
+        for rate in [1.0, 10.0, 100.0, 1000.0] {
+            let bytes = if pace == Pace::Latency { 2e5 } else { 1e6 };
+            let messages = messages(Content::Telecom, bytes as usize);
+            let mut experiment = Experiment {
+                link: megabits(rate),
+                ..Experiment::new(Traffic::new(messages, pace))
+            };
+            for node in [&mut experiment.a, &mut experiment.b] {
+                node.cpu.processors = Processors::new(4.0).expect("above zero");
+            }
+            let alone = experiment.oracle(&arms_worth_trying(&experiment));
+            let alone = alone.expect("runs").best().clone();
+            let arms = LEVELS.map(|arm| arm.parse().expect("an arm"));
+            let best = experiment.oracle(&arms).expect("runs").best().clone();
+            let first = experiment.run(PolicyConfig::default()).expect("a run");
+            experiment.a.session = SessionConfig::default().knowledge(first.knowledge.clone());
+            let then = experiment.run(PolicyConfig::default()).expect("a run");
+            let over =
+                |outcome: &Outcome| best.1.cost().as_secs_f64() / outcome.cost().as_secs_f64();
+            let mut taken: Vec<_> = then
+                .stream
+                .arms
+                .iter()
+                .map(|arm| (arm.blocks, arm.arm))
+                .collect();
+            taken.sort_by_key(|(blocks, _)| core::cmp::Reverse(*blocks));
+            taken.truncate(3);
+            println!(
+                "| {pace:?} | {rate} | {} | {} | {:.3} | {:.3} | {:.3} | {taken:?} |",
+                alone.0,
+                best.0,
+                over(&alone.1),
+                over(&first),
+                over(&then),
+            );
+            if over(&then) < 0.9 {
+                under.push(format!("{pace:?} {rate}: {:.3}", over(&then)));
+            }
         }
     }
     assert!(under.is_empty(), "{under:#?}");

@@ -237,7 +237,7 @@ async fn unknown_codecs_and_slots_are_refused() {
         slot: Slot::new(9).expect("a slot"),
         codec: CodecId::from_wire(99),
         group: GroupId::default(),
-        carries_context: false,
+        history: None,
         dictionary: 0,
     })
     .put(&mut bytes);

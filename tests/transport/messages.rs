@@ -77,10 +77,7 @@ async fn messages_arrive_equal_and_in_order_over_every_carrier() {
 #[tokio::test]
 async fn messages_arrive_equal_and_in_order_with_every_codec() {
     for info in supported() {
-        let arm = Arm {
-            codec: info.id,
-            level: info.default_level,
-        };
+        let arm = Arm::new(info.id, info.default_level.0);
         exchange_on_streams(Carrier::Tcp, PolicyConfig::Fixed(arm), 3, 8).await;
     }
 }

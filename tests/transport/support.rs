@@ -167,6 +167,7 @@ pub(crate) fn hello() -> Vec<u8> {
         max_block: 1 << 16,
         max_streams: 100,
         window: 1 << 16,
+        history_memory: 0,
     }
     .put(&mut out);
     out

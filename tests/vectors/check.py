@@ -251,7 +251,8 @@ def parse_control(kind, body):
         flags = read.byte()
         if flags > 1:
             raise Bad("Unknown")
-        text += take("context", flags) + take("dictionary", read.varint())
+        dictionary = read.varint()
+        text += take("history", read.byte() if flags else 0) + take("dictionary", dictionary)
     elif kind >= 16:
         return "skipped", fields
     else:
@@ -555,7 +556,7 @@ class Side:
                 self.log.append("closed")
                 self.other().log.append("closed")
         elif kind == 8:
-            if fields["context"] or fields["dictionary"]:
+            if fields["history"] or fields["dictionary"]:
                 raise Bad("Unexpected")
             if fields["group"] or fields["codec"] > 6:
                 raise Bad("Unknown")

@@ -103,18 +103,18 @@ fn arb_control() -> impl Strategy<Value = Control> {
             arb_slot(),
             any::<u8>(),
             any::<u8>(),
-            any::<bool>(),
+            prop::option::of(any::<u8>()),
             any::<u64>()
         )
-            .prop_map(
-                |(slot, codec, group, carries_context, dictionary)| Control::Define(Define {
+            .prop_map(|(slot, codec, group, history, dictionary)| Control::Define(
+                Define {
                     slot,
                     codec: CodecId::from_wire(codec),
                     group: GroupId(group),
-                    carries_context,
+                    history,
                     dictionary,
-                })
-            ),
+                }
+            )),
     ]
 }
 

@@ -116,11 +116,11 @@ fn show_control(control: &Control) -> String {
             go_away.detail
         ),
         Control::Define(define) => format!(
-            "define slot={} codec={} group={} context={} dictionary={}",
+            "define slot={} codec={} group={} history={} dictionary={}",
             define.slot.get(),
             define.codec.to_wire(),
             define.group.0,
-            u8::from(define.carries_context),
+            define.history.unwrap_or(0),
             define.dictionary
         ),
         other => panic!("{other:?} has no vectors"),

@@ -32,7 +32,9 @@ struct Side {
 
 impl Side {
     fn new(role: Role, window: Option<usize>) -> Self {
-        let mut config = SessionConfig::default().policy(PolicyConfig::None);
+        let mut config = SessionConfig::default()
+            .history_memory(0)
+            .policy(PolicyConfig::None);
         if let Some(window) = window {
             config = config.window(window as u64);
         }

@@ -119,6 +119,8 @@ pub(crate) struct Situation<'a> {
     pub plain_len: usize,
     /// The arms, identity first.
     pub arms: &'a [Arm],
+    /// Arms with history whose contexts stand ready.
+    pub live: &'a [Arm],
     /// How many of them, from the first, the thesis's policies choose from.
     pub electable: usize,
     /// How many of them, from the first, the cost policy chooses from.
@@ -464,6 +466,7 @@ mod contract {
                 shared: &self.shared,
                 prices: Prices::default(),
                 peer_starved: false,
+                live: &[],
                 affordable: Affordable::default(),
                 decode: &self.decode,
                 link: &self.link,

@@ -110,10 +110,7 @@ fn blocks_keep_to_the_histories_that_the_peer_holds() {
     }
     let text = b"some text that repeats ".repeat(20_000);
     for info in crate::codecs::supported() {
-        let arm = Arm {
-            codec: info.id,
-            level: info.default_level,
-        };
+        let arm = Arm::new(info.id, info.default_level.0);
         let config = config(PolicyConfig::Fixed(arm)).block_len(250 << 10);
         let mut end = End::new(Role::Connector, config);
         end.session.set_budget(Time::ZERO, None);
@@ -182,7 +179,7 @@ fn what_version_one_does_not_have_is_refused() {
         slot: crate::wire::Slot::new(9).expect("in range"),
         codec: CodecId::IDENTITY,
         group: GroupId(0),
-        carries_context: false,
+        history: None,
         dictionary: 0,
     };
     for define in [
@@ -191,7 +188,7 @@ fn what_version_one_does_not_have_is_refused() {
             ..define
         },
         crate::wire::Define {
-            carries_context: true,
+            history: Some(17),
             ..define
         },
         crate::wire::Define {

@@ -110,10 +110,7 @@ fn a_lone_message_leaves_at_once_and_a_backlog_in_blocks() {
 #[test]
 fn compressible_blocks_get_small_and_incompressible_ones_do_not_grow() {
     for info in crate::codecs::supported() {
-        let arm = Arm {
-            codec: info.id,
-            level: info.default_level,
-        };
+        let arm = Arm::new(info.id, info.default_level.0);
         if arm == Arm::IDENTITY {
             continue;
         }

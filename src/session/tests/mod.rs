@@ -11,6 +11,8 @@ use crate::codecs::{Arm, CodecId};
 use crate::control::{MajorityConfig, Reason};
 use crate::wire::{Close, CloseCode, GroupId};
 
+#[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
+mod history;
 mod limits;
 mod messages;
 
@@ -202,11 +204,10 @@ fn policies() -> Vec<PolicyConfig> {
         PolicyConfig::RoundRobin,
         PolicyConfig::default(),
     ];
-    policies.extend(crate::codecs::supported().iter().map(|info| {
-        PolicyConfig::Fixed(Arm {
-            codec: info.id,
-            level: info.default_level,
-        })
-    }));
+    policies.extend(
+        crate::codecs::supported()
+            .iter()
+            .map(|info| PolicyConfig::Fixed(Arm::new(info.id, info.default_level.0))),
+    );
     policies
 }

@@ -16,7 +16,7 @@ pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use super::{Choice, Reason, Situation};
-use crate::codecs::{Arm, TypicalRow, typical};
+use crate::codecs::{Arm, CodecId, TypicalRow, typical};
 use crate::control::LinkRate;
 use crate::units::Time;
 
@@ -60,11 +60,20 @@ const RESAMPLE: u32 = 64;
 /// the end of a stream, and what has lasted long will last).
 const LEAST_HORIZON: f64 = 8.0;
 const MOST_HORIZON: f64 = 4096.0;
+/// Plain bytes that a context begins with: what beginning one costs is encoding them.
+const PRIME: usize = 32 << 10;
 /// Share of its processor time that a shadow is taken to cost those who wait: it runs beside them.
 const SHADOW_PRICE: f64 = 0.25;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
 /// makes messages late. Arbitrary.
 const LITTLE: f64 = 0.02;
+/// A block that takes so long on the link, ns, is on a slow one. Arbitrary.
+const SLOW_NANOS: f64 = 1e6;
+/// The arm by which decode times of blocks of different lengths are compared.
+const REFERENCE: Arm = Arm::new(CodecId::ZSTD, 1);
+/// Weight of a block in what the peer is used to, and how far above it still counts as that. Arbitrary.
+const HABIT_GAIN: f64 = 0.05;
+const HABIT_SLACK: f64 = 1.05;
 /// Shadows of one block.
 const MAX_SHADOWS: usize = 3;
 
@@ -117,9 +126,8 @@ pub(super) struct Cost {
     own: Model,
     candidates: Vec<Candidate>,
     current: Option<(BlockClass, usize)>,
-    /// The arm that was current when the peer became starved.
-    before_starved: Option<usize>,
-    was_starved: bool,
+    /// What blocks cost the peer to decode while it was not starved, against [`REFERENCE`].
+    decode_habit: f64,
     /// What staying with the current arm has cost, in shares of a block's cost.
     stayed: f64,
     standing: Vec<Standing>,
@@ -145,8 +153,7 @@ impl Cost {
             own: Model::default(),
             candidates: Vec::new(),
             current: None,
-            before_starved: None,
-            was_starved: false,
+            decode_habit: 0.0,
             stayed: 0.0,
             standing: Vec::new(),
             oldest: 0,
@@ -169,11 +176,8 @@ impl Cost {
         let stages = stages(situation);
         self.skipped = self.skipped.saturating_add(1);
         self.class = class;
-        if situation.peer_starved && !self.was_starved {
-            self.before_starved = self.current();
-        }
-        self.was_starved = situation.peer_starved;
         if let Some(choice) = self.stands(situation, &stages, class) {
+            self.learn_habit(situation, choice.arm);
             return choice;
         }
         self.look(situation, &stages, class);
@@ -201,7 +205,20 @@ impl Cost {
         if reason != Reason::Explored {
             self.stand(situation, &stages, class, choice);
         }
+        self.learn_habit(situation, choice.arm);
         choice
+    }
+
+    /// Takes in that a block leaves with an arm, unless the peer is starved.
+    fn learn_habit(&mut self, situation: &Situation<'_>, arm: usize) {
+        if situation.peer_starved {
+            return;
+        }
+        let plain_len = situation.plain_len as f64;
+        let row = self.candidates.get(arm).and_then(|known| known.row);
+        let decode = row.map_or(0.0, |row| row.at(plain_len).decode_nanos);
+        let share = decode / reference_nanos(plain_len).max(1.0);
+        self.decode_habit += HABIT_GAIN * (share - self.decode_habit);
     }
 
     /// Looks at what every arm would cost.
@@ -229,25 +246,39 @@ impl Cost {
             speed: situation.shared.speed,
         };
         let plain_len = situation.plain_len as f64;
-        let known = models.known(class, plain_len);
-        // With a starved peer, nothing that costs it more than what it had when it became so.
-        let most_decode = situation.peer_starved.then(|| {
-            let before = self.before_starved.and_then(|at| candidates.get(at));
-            let row = before.and_then(|candidate| candidate.row);
-            row.map_or(0.0, |row| row.at(plain_len).decode_nanos)
-        });
+        let alone = models.known(class, plain_len);
+        let with_history = models.known(class.with_history(true), plain_len);
+        // With a starved peer, nothing that costs it more than what it was used to when it became so.
+        let most_decode = situation
+            .peer_starved
+            .then(|| HABIT_SLACK * self.decode_habit * reference_nanos(plain_len));
         let affordable = situation.affordable;
         looks.clear();
         for (arm, candidate) in candidates.iter().enumerate() {
             let Some(row) = candidate.row else { continue };
             let typical = row.at(plain_len);
             let typical_decode = typical.decode_nanos;
-            let expected = known.expect(candidate.arm, &typical);
+            let known = if candidate.arm.history {
+                with_history
+            } else {
+                alone
+            };
+            let mut expected = known.expect(candidate.arm, &typical);
+            if candidate.arm.history && !situation.live.contains(&candidate.arm) {
+                let begin = row.at(PRIME as f64).encode_nanos / LEAST_HORIZON;
+                expected.encode_nanos += begin;
+                expected.least_encode_nanos += begin;
+            }
             let decode_nanos = situation
                 .decode
                 .nanos(candidate.arm.codec, typical_decode)
                 .unwrap_or(expected.decode_nanos);
-            let hardly = LITTLE * stages.link_nanos(expected.wire_len);
+            let on_link = stages.link_nanos(expected.wire_len);
+            let hardly = if on_link < SLOW_NANOS {
+                0.0
+            } else {
+                LITTLE * on_link
+            };
             let too_dear = most_decode.is_some_and(|most| typical_decode > most.max(hardly))
                 || affordable
                     .decode_nanos
@@ -488,6 +519,7 @@ impl Cost {
             .looks
             .iter()
             .filter(|look| look.arm != 0 && look.arm != chosen.arm && look.barred.is_none())
+            .filter(|look| !situation.arms[look.arm].history)
             .filter_map(|look| {
                 let gain = (chosen.cost - look.least_cost) * horizon;
                 let effort = look.shadow_nanos() * price;
@@ -510,6 +542,7 @@ impl Cost {
                 look.arm != 0
                     && look.arm != chosen.arm
                     && look.barred.is_none()
+                    && !situation.arms[look.arm].history
                     && look.shadow_nanos() <= allowance_nanos / 4.0
                     && affordable.is_none_or(|nanos| look.shadow_nanos() <= nanos)
             });
@@ -528,6 +561,11 @@ impl Cost {
     pub(super) fn own_mut(&mut self) -> &mut Model {
         &mut self.own
     }
+}
+
+/// What the arm by which others are measured typically takes to decode, ns.
+fn reference_nanos(plain_len: f64) -> f64 {
+    typical(REFERENCE).map_or(1.0, |row| row.at(plain_len).decode_nanos)
 }
 
 /// The arms that may be chosen, with what they typically cost.

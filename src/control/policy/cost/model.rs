@@ -14,7 +14,9 @@
 //! Times are kept as factors on the arm's typical cost at the block's length
 //! ([`TypicalRow`]), so that fixed and per-byte cost keep their proportion.
 
-use crate::codecs::{Arm, Typical, TypicalRow, strength_deviation, typical_level};
+use crate::codecs::{
+    Arm, Typical, TypicalRow, strength_deviation, typical_history_level, typical_level,
+};
 use crate::control::Texture;
 use crate::units::Time;
 
@@ -60,6 +62,13 @@ const TYPICAL_TIME_DEVIATION: f64 = 0.5;
 /// before them. Arbitrary.
 const NEAR: u8 = 1;
 
+/// The size class of full blocks: up to 128 KiB.
+const LARGE: u8 = 5;
+/// Weight of a block in the strength of an arm with history, and how far that may be from the typical one,
+/// as a factor. Arbitrary, both.
+const SENT_GAIN: f32 = 0.1;
+const NEAR_TYPICAL: f32 = 1.4;
+
 /// Length that stands for blocks up to 128 B. Arbitrary; the other classes have their geometric middle.
 const SHORTEST_LEN: f64 = 112.0;
 
@@ -80,11 +89,12 @@ const MOST_SPEED: f32 = 50.0;
 const LEAST_STRENGTH: f32 = 0.1;
 const MOST_STRENGTH: f32 = 5.0;
 
-/// Blocks that are alike: of about the same length and texture.
+/// Blocks that are alike: of about the same length and texture, and encoded with history or without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockClass {
     size: u8,
     texture: Texture,
+    history: bool,
 }
 
 impl BlockClass {
@@ -94,7 +104,24 @@ impl BlockClass {
         while size < 6 && plain_len > 128 << (2 * u32::from(size)) {
             size += 1;
         }
-        Self { size, texture }
+        Self {
+            size,
+            texture,
+            history: false,
+        }
+    }
+
+    /// The class that blocks of this one are in for arms with history.
+    pub(crate) const fn with_history(self, history: bool) -> Self {
+        Self { history, ..self }
+    }
+
+    fn level_of_records(self, plain_len: f64) -> f64 {
+        if self.history {
+            typical_history_level(plain_len)
+        } else {
+            typical_level(plain_len)
+        }
     }
 
     /// Whether its blocks are worth a shadow of their own.
@@ -114,7 +141,8 @@ impl BlockClass {
         match self.texture {
             // Among the shortest, what a message is counts for more than its length.
             Texture::Records if self.size > 0 => {
-                (typical_level(plain_len) / typical_level(self.typical_len())).min(MOST_SCALE)
+                let usual = self.level_of_records(self.typical_len());
+                (self.level_of_records(plain_len) / usual).min(MOST_SCALE)
             }
             Texture::Records | Texture::Runs | Texture::Noise => 1.0,
         }
@@ -133,7 +161,7 @@ impl BlockClass {
     fn typical_level(self) -> f64 {
         match self.texture {
             Texture::Runs => 5.0,
-            Texture::Records => typical_level(self.typical_len()),
+            Texture::Records => self.level_of_records(self.typical_len()),
             Texture::Noise => 0.02,
         }
     }
@@ -380,7 +408,11 @@ impl Model {
         let known = self
             .classes
             .iter()
-            .filter(|known| known.class.texture == class.texture && known.levels > 0.0)
+            .filter(|known| {
+                let alike =
+                    known.class.texture == class.texture && known.class.history == class.history;
+                alike && known.levels > 0.0
+            })
             .min_by_key(|known| known.class.size.abs_diff(class.size))?;
         let scale = class.typical_level() / known.class.typical_level();
         Some(KnownLevel {
@@ -455,16 +487,37 @@ impl<'a> Models<'a> {
         // What a stream's own blocks of quite another length were says less than others' of this one.
         let near =
             own.filter(|own| shared.is_none_or(|shared| own.distance <= shared.distance + NEAR));
-        let (level, levels) = near
-            .or(shared)
-            .map_or((class.typical_level(), 0.0), |known| {
-                (known.level, known.levels)
-            });
+        let (level, levels) = near.or(shared).map_or_else(
+            || (self.untried_level(class), 0.0),
+            |known| (known.level, known.levels),
+        );
         let scale = class.scale(plain_len);
+        let most = scale * (level + class.level_doubt() / (1.0 + levels));
+        // No shadow shows what a history is worth: the first blocks are tried on the best of hopes.
+        let hope = class.history && levels == 0.0;
         Level {
-            expected: scale * level,
-            most: scale * (level + class.level_doubt() / (1.0 + levels)),
+            expected: if hope { most } else { scale * level },
+            most,
         }
+    }
+}
+
+impl Models<'_> {
+    /// The level of a class of which nothing was seen. With history, small blocks come near to what large
+    /// ones of the same content are without.
+    fn untried_level(&self, class: BlockClass) -> f64 {
+        let large = BlockClass {
+            size: LARGE,
+            history: false,
+            ..class
+        };
+        let alone = if class.history {
+            self.own.level(large).or_else(|| self.shared.level(large))
+        } else {
+            None
+        };
+        let share = alone.map_or(1.0, |known| known.level / large.typical_level());
+        share * class.typical_level()
     }
 }
 
@@ -565,6 +618,14 @@ impl Model {
         model.measured_block = blocks;
         let strength = model.strength.max(LEAST_STRENGTH);
         let level = sample.level(strength)?;
+        if sample.class.history && class.levels > 0.0 && class.level > LEAST_LEVEL {
+            // No shadow shows what another arm would have made of a block with its history: what arms find
+            // in blocks that come after each other must do.
+            let found = (strength * level / class.level)
+                .clamp(typical / NEAR_TYPICAL, typical * NEAR_TYPICAL);
+            let model = class.arm_mut(arm, typical, typical, speed);
+            model.strength += SENT_GAIN * (found - model.strength);
+        }
         class.learn_level(level, sample.plain_len);
         Some(level)
     }
