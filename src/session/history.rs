@@ -329,6 +329,11 @@ impl RecvHistory {
         self.max_window_log = max_window_log;
     }
 
+    /// Whether histories were agreed on.
+    pub(super) const fn is_agreed(&self) -> bool {
+        self.limit > 0
+    }
+
     /// Memory held, bytes.
     pub(super) fn memory(&self) -> usize {
         let contexts = self.slots.iter().filter_map(|slot| slot.context.as_ref());
@@ -350,9 +355,9 @@ impl RecvHistory {
         let Some(window_log) = window_log else {
             return Ok(());
         };
-        if self.limit == 0 || !crate::codecs::supports_context(codec) {
+        if !crate::codecs::supports_context(codec) {
             return Err(WireError::Unexpected {
-                what: "a slot with history, which was not agreed on",
+                what: "a slot with history in a codec that has none",
             });
         }
         if !WINDOW_LOGS.contains(&window_log) || window_log > self.max_window_log {

@@ -238,9 +238,9 @@ impl Receiver {
     }
 
     fn on_define(&mut self, define: &Define) -> Result<(), WireError> {
-        if define.dictionary != 0 {
+        if define.dictionary != 0 || (define.history.is_some() && !self.history.is_agreed()) {
             return Err(WireError::Unexpected {
-                what: "a slot with a dictionary, which was not agreed on",
+                what: "a slot with history or dictionary, which was not agreed on",
             });
         }
         if define.group != GroupId::default() {
