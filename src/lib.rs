@@ -78,6 +78,7 @@ pub mod codecs;
 pub mod control;
 #[cfg(feature = "corpus")]
 pub mod corpus;
+pub mod dictionary;
 #[cfg(feature = "generate")]
 pub mod generate;
 #[cfg(feature = "relay")]

@@ -4,16 +4,16 @@ use proptest::prelude::*;
 
 use super::{Arm, CodecId, Codecs, DecodeError, EncodeError, Encoded, info};
 
-const SIZES: [usize; 15] = [
+pub(super) const SIZES: [usize; 15] = [
     0, 1, 2, 15, 16, 17, 63, 64, 255, 256, 1000, 4096, 65_535, 65_536, 262_144,
 ];
 
 /// What a byte past the end of a buffer holds, to see that nobody wrote there.
-const GUARD: u8 = 0xA5;
-const GUARD_LEN: usize = 64;
+pub(super) const GUARD: u8 = 0xA5;
+pub(super) const GUARD_LEN: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
-enum Content {
+pub(super) enum Content {
     Zeros,
     Text,
     Random,
@@ -21,7 +21,7 @@ enum Content {
     Mixed,
 }
 
-const CONTENTS: [Content; 5] = [
+pub(super) const CONTENTS: [Content; 5] = [
     Content::Zeros,
     Content::Text,
     Content::Random,
@@ -29,7 +29,7 @@ const CONTENTS: [Content; 5] = [
     Content::Mixed,
 ];
 
-fn generate(content: Content, len: usize, seed: u64) -> Vec<u8> {
+pub(super) fn generate(content: Content, len: usize, seed: u64) -> Vec<u8> {
     const WORDS: [&str; 12] = [
         "level=info",
         "level=warn",
@@ -103,14 +103,14 @@ fn decode(
 }
 
 /// A text of 300 bytes that every codec but identity makes smaller.
-fn sample(seed: u64) -> Vec<u8> {
+pub(super) fn sample(seed: u64) -> Vec<u8> {
     let mut text = generate(Content::Text, 100, seed);
     text.extend_from_within(..);
     text.extend_from_within(..100);
     text
 }
 
-fn arms(codec: CodecId) -> impl Iterator<Item = Arm> {
+pub(super) fn arms(codec: CodecId) -> impl Iterator<Item = Arm> {
     info(codec).expect("in this build").arms()
 }
 

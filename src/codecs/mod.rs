@@ -20,6 +20,7 @@ mod context;
 mod contract;
 #[cfg(feature = "deflate")]
 mod deflate;
+mod dictionary;
 mod id;
 mod identity;
 mod info;
@@ -44,6 +45,9 @@ pub use self::context::{
     DecodeContext, EncodeContext, memory_estimate as context_memory_estimate,
     supports as supports_context,
 };
+use crate::dictionary::DictionaryId;
+
+pub use self::dictionary::takes_dictionary;
 pub use self::id::{Arm, CodecId, Level, ParseArmError};
 pub use self::info::{CodecInfo, default_level, info, supported};
 pub use self::prior::{prior_decode_nanos, prior_encode_nanos};
@@ -94,6 +98,22 @@ pub enum EncodeError {
         /// The highest level there is.
         max: i8,
     },
+    /// The codec does not work with dictionaries.
+    #[error("{codec} takes no dictionary")]
+    NoDictionary {
+        /// The codec asked for.
+        codec: CodecId,
+    },
+    /// The codec cannot use this dictionary.
+    #[error("{codec} cannot use the dictionary {id}: {detail}")]
+    BadDictionary {
+        /// The codec.
+        codec: CodecId,
+        /// The dictionary.
+        id: DictionaryId,
+        /// What it said.
+        detail: String,
+    },
     /// The codec itself reported a failure.
     #[error("{codec} failed to encode {plain_len} bytes: {detail}")]
     Failed {
@@ -139,6 +159,22 @@ pub enum DecodeError {
         given_log: u8,
         /// Binary logarithm of the limit.
         max_log: u8,
+    },
+    /// The codec does not work with dictionaries.
+    #[error("{codec} takes no dictionary")]
+    NoDictionary {
+        /// The codec asked for.
+        codec: CodecId,
+    },
+    /// The codec cannot use this dictionary.
+    #[error("{codec} cannot use the dictionary {id}: {detail}")]
+    BadDictionary {
+        /// The codec.
+        codec: CodecId,
+        /// The dictionary.
+        id: DictionaryId,
+        /// What it said.
+        detail: String,
     },
     /// The bytes are not what the codec writes, or end early.
     #[error("{codec} cannot read the block of {wire_len} bytes: {detail}")]
@@ -216,6 +252,7 @@ struct Scratch {
     zstd: zstd::Zstd,
     #[cfg(feature = "deflate")]
     deflate: deflate::Deflate,
+    dictionaries: dictionary::Prepared,
 }
 
 impl Scratch {
@@ -231,6 +268,7 @@ impl Scratch {
             zstd,
             #[cfg(feature = "deflate")]
             deflate,
+            dictionaries,
         } = self;
         [
             #[cfg(any(feature = "lz4", feature = "snappy", feature = "deflate"))]
@@ -243,6 +281,7 @@ impl Scratch {
             zstd.memory(),
             #[cfg(feature = "deflate")]
             deflate.memory(),
+            dictionaries.memory(),
         ]
         .iter()
         .sum()
@@ -443,7 +482,7 @@ fn existing(arm: Arm) -> Result<Arm, EncodeError> {
 
 /// The part of `wire` that an encoded form smaller than `plain` can take, so that an encoder stops
 /// once it is no longer worth it.
-#[cfg(any(feature = "zstd", feature = "bzip2", feature = "xz"))]
+#[cfg(any(feature = "lz4", feature = "zstd", feature = "bzip2", feature = "xz"))]
 fn worthwhile<'a>(plain: &[u8], wire: &'a mut [u8]) -> &'a mut [u8] {
     let len = wire.len().min(plain.len().saturating_sub(1));
     &mut wire[..len]

@@ -23,10 +23,10 @@ use super::{
 
 /// What the library returns when the output is full: minus `ZSTD_error_dstSize_tooSmall`, a number
 /// that its `zstd_errors.h` calls stable.
-const OUTPUT_FULL: ErrorCode = 70_usize.wrapping_neg();
+pub(super) const OUTPUT_FULL: ErrorCode = 70_usize.wrapping_neg();
 
 /// Likewise minus `ZSTD_error_memory_allocation`.
-const NO_MEMORY: ErrorCode = 64_usize.wrapping_neg();
+pub(super) const NO_MEMORY: ErrorCode = 64_usize.wrapping_neg();
 
 /// Frame descriptor and window descriptor.
 const FRAME_HEADER_LEN: usize = 2;
@@ -45,17 +45,17 @@ pub(super) struct Zstd {
     decoder: Option<DCtx<'static>>,
 }
 
-struct Encoder {
+pub(super) struct Encoder {
     context: CCtx<'static>,
     /// What the context is set to, so that it is set again only for something else.
     params: Params,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Params {
-    level: i32,
+pub(super) struct Params {
+    pub(super) level: i32,
     /// Binary logarithm; 0 leaves it to the level and the plain length.
-    window_log: u32,
+    pub(super) window_log: u32,
 }
 
 impl Zstd {
@@ -81,20 +81,10 @@ impl Zstd {
             none => none.insert(Encoder::new(params).map_err(failed)?),
         };
         encoder.set(params).map_err(failed)?;
-        match encoder.context.compress2(worthwhile(plain, wire), plain) {
+        match encoder.run(plain, worthwhile(plain, wire)) {
             Ok(len) => Ok(Encoded::smaller_than(plain.len(), len)),
-            Err(code) => {
-                // A failed call leaves the context inside its frame.
-                encoder
-                    .context
-                    .reset(ResetDirective::SessionOnly)
-                    .map_err(failed)?;
-                if code == OUTPUT_FULL {
-                    Ok(Encoded::NotSmaller)
-                } else {
-                    Err(failed(code))
-                }
-            }
+            Err(OUTPUT_FULL) => Ok(Encoded::NotSmaller),
+            Err(code) => Err(failed(code)),
         }
     }
 
@@ -121,7 +111,7 @@ impl Zstd {
     }
 
     pub(super) fn memory(&self) -> usize {
-        let encoder = self.encoder.as_ref().map_or(0, |it| it.context.sizeof());
+        let encoder = self.encoder.as_ref().map_or(0, Encoder::memory);
         let decoder = self.decoder.as_ref().map_or(0, DCtx::sizeof);
         encoder + decoder
     }
@@ -136,7 +126,7 @@ impl fmt::Debug for Zstd {
 }
 
 impl Encoder {
-    fn new(params: Params) -> Result<Self, ErrorCode> {
+    pub(super) fn new(params: Params) -> Result<Self, ErrorCode> {
         let mut context = CCtx::try_create().ok_or(NO_MEMORY)?;
         for parameter in [
             CParameter::Format(FrameFormat::Magicless),
@@ -151,7 +141,7 @@ impl Encoder {
         Ok(Self { context, params })
     }
 
-    fn set(&mut self, params: Params) -> Result<(), ErrorCode> {
+    pub(super) fn set(&mut self, params: Params) -> Result<(), ErrorCode> {
         if params != self.params {
             self.context
                 .set_parameter(CParameter::CompressionLevel(params.level))?;
@@ -161,9 +151,27 @@ impl Encoder {
         }
         Ok(())
     }
+
+    /// Takes what every frame from now on refers to; it is digested with the first of them.
+    pub(super) fn load(&mut self, dictionary: &[u8]) -> Result<(), ErrorCode> {
+        self.context.load_dictionary(dictionary).map(|_| ())
+    }
+
+    /// Writes one frame, as far as there is room.
+    pub(super) fn run(&mut self, plain: &[u8], wire: &mut [u8]) -> Result<usize, ErrorCode> {
+        self.context.compress2(wire, plain).inspect_err(|_| {
+            // A failed call leaves the context inside its frame. What the reset itself says is of no
+            // use: it fails only for a context with threads.
+            let _ = self.context.reset(ResetDirective::SessionOnly);
+        })
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.context.sizeof()
+    }
 }
 
-fn new_decoder(limits: DecodeLimits) -> Result<DCtx<'static>, ErrorCode> {
+pub(super) fn new_decoder(limits: DecodeLimits) -> Result<DCtx<'static>, ErrorCode> {
     let mut context = DCtx::try_create().ok_or(NO_MEMORY)?;
     context.set_parameter(DParameter::Format(FrameFormat::Magicless))?;
     context.set_parameter(DParameter::WindowLogMax(u32::from(
@@ -174,7 +182,7 @@ fn new_decoder(limits: DecodeLimits) -> Result<DCtx<'static>, ErrorCode> {
 
 /// Checks that `wire` is one frame from its first byte to its last, of the form that the encoder
 /// writes, with a window within the limit.
-fn check_frame(wire: &[u8], limits: DecodeLimits) -> Result<(), DecodeError> {
+pub(super) fn check_frame(wire: &[u8], limits: DecodeLimits) -> Result<(), DecodeError> {
     let broken = |detail: &str| corrupt(CodecId::ZSTD, wire, &detail);
     let (header, mut blocks) = wire
         .split_at_checked(FRAME_HEADER_LEN)
