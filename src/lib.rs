@@ -79,6 +79,7 @@ pub mod control;
 #[cfg(feature = "corpus")]
 pub mod corpus;
 pub mod dictionary;
+pub mod envelope;
 #[cfg(feature = "generate")]
 pub mod generate;
 #[cfg(feature = "relay")]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the test vectors with a second implementation, written from docs/wire.md alone.
+"""Checks the test vectors with a second implementation, written from docs/wire.md and docs/envelope.md alone.
 
 Needs nothing but Python's standard library. Run it from anywhere:
 
@@ -9,6 +9,7 @@ zstd bodies with compressed blocks are skipped: the standard library cannot read
 """
 
 import bz2
+import hashlib
 import lzma
 import struct
 import sys
@@ -310,8 +311,8 @@ def show_record(record):
 
 # ---- codecs
 
-def lz4(wire):
-    read, out = Reader(wire, Bad("Undecodable")), bytearray()
+def lz4(wire, before=b""):
+    read, out = Reader(wire, Bad("Undecodable")), bytearray(before)
 
     def long(nibble):
         total = nibble
@@ -326,7 +327,7 @@ def lz4(wire):
         token = read.byte()
         out += read.bytes(long(token >> 4))
         if not read.rest():
-            return bytes(out)
+            return bytes(out[len(before):])
         copy(out, struct.unpack("<H", read.bytes(2))[0], long(token & 15) + 4)
     raise Bad("Undecodable")
 
@@ -377,7 +378,7 @@ def zstd(wire, window_log):
     return None if compressed else bytes(out)
 
 
-def decode(codec, wire, max_plain, window_log=20):
+def decode(codec, wire, max_plain, window_log=20, dictionary=b""):
     """The plain bytes, or None where they need an entropy decoder for zstd."""
     window_log = min(max(window_log, 17), 27)
     try:
@@ -386,7 +387,7 @@ def decode(codec, wire, max_plain, window_log=20):
         elif not wire:
             raise Bad("Undecodable")
         elif codec == 1:
-            plain = lz4(wire)
+            plain = lz4(wire, dictionary[-65535:])
         elif codec == 2:
             plain = snappy(wire)
         elif codec == 3:
@@ -420,6 +421,49 @@ def decode(codec, wire, max_plain, window_log=20):
         raise Bad("Undecodable") from None
     if plain is not None and len(plain) > max_plain:
         raise Bad("Undecodable")
+    return plain
+
+
+# ---- envelopes
+
+def parse_envelope(data, dictionaries, max_plain, least_name):
+    """The message, or None as in decode()."""
+    read = Reader(data)
+    first = read.byte()
+    if first >> 4 != 1:
+        raise Bad("Version")
+    if first & 3:
+        raise Bad("Unknown")
+    codec = read.byte()
+    if codec > 6:
+        raise Bad("Unknown")
+    name_len = (0, 4, 8, 32)[first >> 2 & 3]
+    if name_len and codec not in (1, 3):
+        raise Bad("Undecodable")
+    if 0 < name_len < least_name:
+        raise Bad("NameTooShort")
+    name = read.bytes(name_len)
+    plain_len = read.varint() if codec else None
+    if codec and plain_len > max_plain:
+        raise Bad("TooLong")
+    crc = struct.unpack("<I", read.bytes(4))[0]
+    body = read.bytes(read.rest())
+    if not codec:
+        if len(body) > max_plain:
+            raise Bad("TooLong")
+        plain = body
+    else:
+        dictionary = b""
+        if name_len:
+            held = {it for it in dictionaries if hashlib.sha256(it).digest().startswith(name)}
+            if not held:
+                raise Bad("NoSuchDictionary")
+            dictionary = held.pop()
+        plain = decode(codec, body, plain_len, dictionary=dictionary)
+        if plain is not None and len(plain) != plain_len:
+            raise Bad("Undecodable")
+    if plain is not None and crc32(plain) != crc:
+        raise Bad("Checksum")
     return plain
 
 
@@ -673,6 +717,24 @@ def check_codec(vector):
     return outcome(read)
 
 
+def check_envelope(vector):
+    plain = joined(vector, "plain")
+    dictionaries = [bytes.fromhex(value) for value in values(vector, "dictionary")]
+    max_plain, least_name = int(one(vector, "max", 1 << 20)), int(one(vector, "least_name", 4))
+    data = joined(vector, "hex")
+
+    def read(data):
+        got = parse_envelope(data, dictionaries, max_plain, least_name)
+        assert got is None or got == plain, got
+        return ["plain"]
+
+    got = outcome(lambda: read(data))
+    if got == ["plain"]:
+        for cut in range(len(data)):
+            assert outcome(lambda: read(data[:cut])) != ["plain"], cut
+    return got
+
+
 def check_session(vector):
     session = Session(int(one(vector, "window", 1 << 20)))
     for key, value in vector:
@@ -693,6 +755,7 @@ FILES = {
     "records.txt": check_records,
     "codecs.txt": check_codec,
     "session.txt": check_session,
+    "envelope.txt": check_envelope,
 }
 
 

@@ -3,6 +3,7 @@
 //! `tests/vectors/check.py` checks the same vectors with a second implementation.
 
 mod arbitrary;
+mod envelope;
 mod read;
 mod show;
 mod transcripts;
