@@ -1,1 +1,745 @@
-//! x
+//! A directory that keeps dictionaries, so that the next run starts warm.
+//!
+//! ```
+//! # #[cfg(feature = "lz4")] {
+//! # let directory = tempfile::tempdir()?;
+//! # let directory = directory.path().join("dictionaries");
+//! # #[allow(clippy::disallowed_methods)]
+//! # let now = std::time::SystemTime::now();
+//! use tautline::dictionary::Dictionary;
+//! use tautline::dictionary::cache::{CacheConfig, DictionaryCache};
+//!
+//! let mut cache = DictionaryCache::open(&directory, CacheConfig::default())?;
+//! let dictionary = Dictionary::new(&b"what orders have in common"[..])?;
+//! cache.store(&dictionary, "orders", now)?;
+//! let entry = cache.newest("orders", now)?.ok_or("nothing kept")?;
+//! assert_eq!(entry.dictionary, dictionary);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A dictionary is a file named by its hash. It is written beside its place and renamed into it, so that
+//! nobody, in this process or another, ever reads half of one; and read only if its content has the
+//! hash, so that a damaged one is removed and counted instead of used. Over the size limit, those used
+//! least lately go. Several processes may share a directory: what one removes, another misses, no more.
+//!
+//! A directory that is full, read-only or gone gives a [`CacheError`]. Whoever gets one goes on without:
+//! a dictionary that is not there costs a training, and messages travel without it meanwhile.
+//!
+//! # Trust
+//!
+//! A directory belongs to one trust domain: its dictionaries say something of the messages they were
+//! made of. It is created for its owner alone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{Dictionary, DictionaryError, DictionaryId, MAX_DICTIONARY_LEN};
+use crate::envelope::{DictionaryName, ResolveError, Resolver};
+
+/// First bytes of a file, with its version.
+const MAGIC: [u8; 5] = *b"TLDC\x01";
+/// Magic, time, length of the class, class, checksum of these.
+const MAX_HEADER_LEN: usize = MAGIC.len() + 8 + 1 + MAX_CLASS_LEN + 4;
+/// Longest name of a class of traffic.
+pub const MAX_CLASS_LEN: usize = 255;
+
+const SUFFIX: &str = "dict";
+const UNFINISHED_SUFFIX: &str = "unfinished";
+/// A file that is still unfinished after so long was left behind by a process that ended. Arbitrary, far
+/// above what any write takes.
+const UNFINISHED_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Tells apart what the threads of this process write.
+static WRITES: AtomicU64 = AtomicU64::new(0);
+
+/// How much a cache keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheConfig {
+    /// Bytes of all files. Default 4 MiB, arbitrary: some two hundred dictionaries of the default length.
+    pub max_bytes: u64,
+    /// Bytes of one dictionary. Default 112 KiB.
+    pub max_len: usize,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            max_bytes: 4 << 20,
+            max_len: MAX_DICTIONARY_LEN,
+        }
+    }
+}
+
+impl CacheConfig {
+    /// The default with `max_bytes` for all files.
+    #[must_use]
+    pub const fn with_max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+}
+
+/// Why a cache could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// The directory cannot be written to.
+    #[error("{path} cannot be written")]
+    ReadOnly {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No space is left, or no more is allowed.
+    #[error("no room for {path}")]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something else that the system said.
+    #[error("{path}")]
+    Io {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The dictionary alone is larger than the cache may be.
+    #[error("a file of {given} bytes, the cache may have {max}")]
+    TooLarge {
+        /// Bytes of the file.
+        given: u64,
+        /// [`CacheConfig::max_bytes`].
+        max: u64,
+    },
+    /// Longer than [`CacheConfig::max_len`].
+    #[error(transparent)]
+    Dictionary(#[from] DictionaryError),
+    /// The class has a name that is too long.
+    #[error("a class name of {given} bytes, the limit is {max}")]
+    ClassTooLong {
+        /// Bytes of the name.
+        given: usize,
+        /// [`MAX_CLASS_LEN`].
+        max: usize,
+    },
+}
+
+impl CacheError {
+    fn of(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                Self::ReadOnly { path, source }
+            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                Self::NoRoom { path, source }
+            }
+            _ => Self::Io { path, source },
+        }
+    }
+}
+
+/// What a cache has seen, since it was opened here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Dictionaries found.
+    pub hits: u64,
+    /// Dictionaries that were not there.
+    pub misses: u64,
+    /// Dictionaries written.
+    pub stored: u64,
+    /// Files that did not hold what their names say; removed.
+    pub damaged: u64,
+    /// Files removed to keep to the size.
+    pub evicted: u64,
+    /// Requests that ended in an error.
+    pub failed: u64,
+}
+
+/// A dictionary and what was noted with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheEntry {
+    /// The dictionary.
+    pub dictionary: Dictionary,
+    /// The class of traffic that it was made for.
+    pub class: String,
+    /// When it was stored first, to the second.
+    pub created: SystemTime,
+}
+
+/// Dictionaries in a directory. See the [module](self).
+#[derive(Debug)]
+pub struct DictionaryCache {
+    directory: PathBuf,
+    config: CacheConfig,
+    stats: CacheStats,
+}
+
+/// A file of the cache, not opened.
+struct Found {
+    id: DictionaryId,
+    path: PathBuf,
+    len: u64,
+    used: SystemTime,
+}
+
+impl DictionaryCache {
+    /// The cache in `directory`, which is created if it is not there, for its owner alone.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be created or is no directory. One that cannot be written is opened all the same: what
+    /// it holds can be read.
+    pub fn open(directory: impl Into<PathBuf>, config: CacheConfig) -> Result<Self, CacheError> {
+        let directory = directory.into();
+        if !directory.is_dir() {
+            create(&directory).map_err(|error| CacheError::of(&directory, error))?;
+        }
+        Ok(Self {
+            directory,
+            config,
+            stats: CacheStats::default(),
+        })
+    }
+
+    /// What was seen so far.
+    pub const fn stats(&self) -> CacheStats {
+        self.stats
+    }
+
+    /// Keeps a dictionary of a class of traffic. One that is there already only counts as used `now`.
+    ///
+    /// # Errors
+    ///
+    /// It is too large, or the directory is full, read-only or gone.
+    pub fn store(
+        &mut self,
+        dictionary: &Dictionary,
+        class: &str,
+        now: SystemTime,
+    ) -> Result<(), CacheError> {
+        let result = self.try_store(dictionary, class, now);
+        self.stats.failed += u64::from(result.is_err());
+        result
+    }
+
+    /// The dictionary of this name, or `None` if it is not there, or not whole any more. Counts as a
+    /// use `now`.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn load(
+        &mut self,
+        id: &DictionaryId,
+        now: SystemTime,
+    ) -> Result<Option<CacheEntry>, CacheError> {
+        let result = self.try_load(id, now);
+        match &result {
+            Ok(Some(_)) => self.stats.hits += 1,
+            Ok(None) => self.stats.misses += 1,
+            Err(_) => self.stats.failed += 1,
+        }
+        result
+    }
+
+    /// The dictionary of a class that was stored last.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn newest(
+        &mut self,
+        class: &str,
+        now: SystemTime,
+    ) -> Result<Option<CacheEntry>, CacheError> {
+        let mut newest: Option<(SystemTime, DictionaryId)> = None;
+        for found in self.files()? {
+            let is_later = |created| newest.is_none_or(|best| (created, found.id) > best);
+            match read_header(&found.path) {
+                Ok(Some((its_class, created))) if its_class == class && is_later(created) => {
+                    newest = Some((created, found.id));
+                }
+                _ => {}
+            }
+        }
+        match newest {
+            Some((_, id)) => self.load(&id, now),
+            None => {
+                self.stats.misses += 1;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The names of all dictionaries that are there, unread.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn names(&mut self) -> Result<Vec<DictionaryId>, CacheError> {
+        let mut names: Vec<_> = self.files()?.into_iter().map(|found| found.id).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Forgets a dictionary: it has lived its time, or must not be used any more. One that is not there is
+    /// forgotten already.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be written.
+    pub fn remove(&mut self, id: &DictionaryId) -> Result<(), CacheError> {
+        let path = self.path_of(id);
+        let result = gone(fs::remove_file(&path)).map_err(|error| CacheError::of(&path, error));
+        self.stats.failed += u64::from(result.is_err());
+        result
+    }
+
+    /// A resolver for envelopes; what it finds counts as used `now`. For this it takes any class.
+    pub const fn resolver(&mut self, now: SystemTime) -> CacheResolver<'_> {
+        CacheResolver { cache: self, now }
+    }
+
+    fn try_store(
+        &mut self,
+        dictionary: &Dictionary,
+        class: &str,
+        now: SystemTime,
+    ) -> Result<(), CacheError> {
+        let (given, max) = (dictionary.len(), self.config.max_len);
+        if given > max {
+            return Err(DictionaryError::TooLong { given, max }.into());
+        }
+        let header = header(class, now)?;
+        let len = (header.len() + dictionary.len()) as u64;
+        if len > self.config.max_bytes {
+            return Err(CacheError::TooLarge {
+                given: len,
+                max: self.config.max_bytes,
+            });
+        }
+        if self.try_load(&dictionary.id(), now)?.is_some() {
+            return Ok(());
+        }
+        self.make_room(len, now)?;
+        let path = self.path_of(&dictionary.id());
+        let unfinished = self.directory.join(format!(
+            "{}.{}.{}.{UNFINISHED_SUFFIX}",
+            dictionary.id(),
+            std::process::id(),
+            WRITES.fetch_add(1, Ordering::Relaxed)
+        ));
+        let written = write(&unfinished, &header, dictionary.content(), now)
+            .and_then(|()| fs::rename(&unfinished, &path));
+        if let Err(error) = written {
+            // Of two errors the first says more.
+            let _ = fs::remove_file(&unfinished);
+            return Err(CacheError::of(&path, error));
+        }
+        sync_directory(&self.directory);
+        self.stats.stored += 1;
+        Ok(())
+    }
+
+    fn try_load(
+        &mut self,
+        id: &DictionaryId,
+        now: SystemTime,
+    ) -> Result<Option<CacheEntry>, CacheError> {
+        let path = self.path_of(id);
+        let failed = |error| CacheError::of(&path, error);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let limit = (MAX_HEADER_LEN + self.config.max_len) as u64;
+        let mut bytes = Vec::new();
+        (&mut file)
+            .take(limit + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        let Some(entry) = parse(id, &bytes, self.config.max_len) else {
+            self.stats.damaged += 1;
+            // Where it cannot be removed, it is passed over each time.
+            let _ = fs::remove_file(&path);
+            return Ok(None);
+        };
+        touch(&path, now);
+        Ok(Some(entry))
+    }
+
+    /// Removes what was used least lately until `len` more bytes may be there, and what processes left
+    /// behind.
+    fn make_room(&mut self, len: u64, now: SystemTime) -> Result<(), CacheError> {
+        self.sweep(now);
+        let mut files = self.files()?;
+        files.sort_by_key(|found| (found.used, found.id));
+        let mut total: u64 = files.iter().map(|found| found.len).sum();
+        for found in files {
+            if total + len <= self.config.max_bytes {
+                break;
+            }
+            gone(fs::remove_file(&found.path))
+                .map_err(|error| CacheError::of(&found.path, error))?;
+            self.stats.evicted += 1;
+            total -= found.len;
+        }
+        Ok(())
+    }
+
+    fn sweep(&self, now: SystemTime) {
+        let Ok(entries) = fs::read_dir(&self.directory) else {
+            return;
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|it| it == UNFINISHED_SUFFIX) {
+                let written = path.metadata().and_then(|it| it.modified()).unwrap_or(now);
+                if now
+                    .duration_since(written)
+                    .is_ok_and(|age| age > UNFINISHED_LIMIT)
+                {
+                    let _ = fs::remove_file(&path);
+                }
+            }
+        }
+    }
+
+    fn files(&self) -> Result<Vec<Found>, CacheError> {
+        let failed = |error| CacheError::of(&self.directory, error);
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_stem().and_then(|name| name.to_str());
+            let is_ours = path.extension().is_some_and(|it| it == SUFFIX);
+            let (Some(Ok(id)), true) = (name.map(str::parse), is_ours) else {
+                continue;
+            };
+            // Another process may have removed it meanwhile.
+            let Ok(metadata) = path.metadata() else {
+                continue;
+            };
+            found.push(Found {
+                id,
+                path,
+                len: metadata.len(),
+                used: metadata.modified().unwrap_or(UNIX_EPOCH),
+            });
+        }
+        Ok(found)
+    }
+
+    fn path_of(&self, id: &DictionaryId) -> PathBuf {
+        self.directory.join(format!("{id}.{SUFFIX}"))
+    }
+}
+
+/// Finds the dictionaries of envelopes in a cache.
+#[derive(Debug)]
+pub struct CacheResolver<'a> {
+    cache: &'a mut DictionaryCache,
+    now: SystemTime,
+}
+
+impl Resolver for CacheResolver<'_> {
+    fn resolve(&mut self, name: &DictionaryName) -> Result<Option<Dictionary>, ResolveError> {
+        let unavailable = |error: CacheError| ResolveError::Unavailable(io::Error::other(error));
+        let names = self.cache.names().map_err(unavailable)?;
+        let mut matching = names.iter().filter(|id| name.matches(id));
+        let Some(id) = matching.next() else {
+            self.cache.stats.misses += 1;
+            return Ok(None);
+        };
+        match matching.count() {
+            0 => {
+                let entry = self.cache.load(id, self.now).map_err(unavailable)?;
+                Ok(entry.map(|entry| entry.dictionary))
+            }
+            others => Err(ResolveError::Ambiguous {
+                name: *name,
+                count: 1 + others,
+            }),
+        }
+    }
+}
+
+fn header(class: &str, now: SystemTime) -> Result<Vec<u8>, CacheError> {
+    let class_len = u8::try_from(class.len()).map_err(|_| CacheError::ClassTooLong {
+        given: class.len(),
+        max: MAX_CLASS_LEN,
+    })?;
+    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut header = Vec::with_capacity(MAX_HEADER_LEN);
+    header.extend_from_slice(&MAGIC);
+    header.extend_from_slice(&seconds.to_le_bytes());
+    header.push(class_len);
+    header.extend_from_slice(class.as_bytes());
+    let crc = crc32fast::hash(&header);
+    header.extend_from_slice(&crc.to_le_bytes());
+    Ok(header)
+}
+
+/// Class, time, and how many bytes that took; `None` for what no cache wrote.
+fn parse_header(bytes: &[u8]) -> Option<(&str, SystemTime, usize)> {
+    let rest = bytes.strip_prefix(&MAGIC)?;
+    let (seconds, rest) = rest.split_first_chunk()?;
+    let (&class_len, rest) = rest.split_first()?;
+    let (class, rest) = rest.split_at_checked(usize::from(class_len))?;
+    let (crc, rest) = rest.split_first_chunk()?;
+    let header_len = bytes.len() - rest.len();
+    let checked = bytes.get(..header_len - 4)?;
+    if crc32fast::hash(checked) != u32::from_le_bytes(*crc) {
+        return None;
+    }
+    let created = UNIX_EPOCH.checked_add(Duration::from_secs(u64::from_le_bytes(*seconds)))?;
+    Some((core::str::from_utf8(class).ok()?, created, header_len))
+}
+
+fn parse(id: &DictionaryId, bytes: &[u8], max_len: usize) -> Option<CacheEntry> {
+    let (class, created, header_len) = parse_header(bytes)?;
+    let content = bytes.get(header_len..)?.to_vec();
+    Some(CacheEntry {
+        dictionary: Dictionary::verified(*id, content, max_len).ok()?,
+        class: class.to_owned(),
+        created,
+    })
+}
+
+fn read_header(path: &Path) -> io::Result<Option<(String, SystemTime)>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(MAX_HEADER_LEN as u64).read_to_end(&mut bytes)?;
+    Ok(parse_header(&bytes).map(|(class, created, _)| (class.to_owned(), created)))
+}
+
+fn write(path: &Path, header: &[u8], content: &[u8], now: SystemTime) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(header)?;
+    file.write_all(content)?;
+    // When it was used last is of less importance than that it is there.
+    let _ = file.set_modified(now);
+    file.sync_all()
+}
+
+fn create(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+/// Notes the use; in a directory that cannot be written, nothing is evicted either.
+fn touch(path: &Path, now: SystemTime) {
+    if let Ok(file) = OpenOptions::new().append(true).open(path) {
+        let _ = file.set_modified(now);
+    }
+}
+
+/// So that the new name outlives a loss of power. Where directories cannot be synced, it may not.
+fn sync_directory(directory: &Path) {
+    if let Ok(directory) = File::open(directory) {
+        let _ = directory.sync_all();
+    }
+}
+
+/// Whether the file is gone, by whose hand ever.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn dictionary(number: u8) -> Dictionary {
+        Dictionary::new(vec![number; 1000]).expect("a length between")
+    }
+
+    fn open(folder: &tempfile::TempDir, max_bytes: u64) -> DictionaryCache {
+        let config = CacheConfig::default().with_max_bytes(max_bytes);
+        DictionaryCache::open(folder.path().join("cache"), config).expect("a directory")
+    }
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary folder")
+    }
+
+    #[test]
+    fn what_is_stored_is_there_for_the_next_run() {
+        let folder = folder();
+        let mut cache = open(&folder, 1 << 20);
+        assert_eq!(cache.newest("orders", at(0)).expect("readable"), None);
+        for (number, class) in [(1, "orders"), (2, "orders"), (3, "logs")] {
+            let now = at(100 + u64::from(number));
+            cache.store(&dictionary(number), class, now).expect("room");
+        }
+        let mut cache = open(&folder, 1 << 20);
+        let entry = cache.newest("orders", at(200)).expect("readable");
+        let entry = entry.expect("two were stored");
+        assert_eq!(entry.dictionary, dictionary(2));
+        assert_eq!((entry.class.as_str(), entry.created), ("orders", at(102)));
+        assert_eq!(cache.names().expect("readable").len(), 3);
+        cache.remove(&dictionary(2).id()).expect("writable");
+        cache.remove(&dictionary(2).id()).expect("gone already");
+        let entry = cache.newest("orders", at(200)).expect("readable");
+        assert_eq!(entry.expect("one is left").dictionary, dictionary(1));
+        assert_eq!(
+            cache.load(&dictionary(2).id(), at(1)).expect("readable"),
+            None
+        );
+    }
+
+    #[test]
+    fn those_used_least_lately_go_first() {
+        let folder = folder();
+        let mut cache = open(&folder, 3200);
+        for number in 1..=3 {
+            let now = at(u64::from(number));
+            cache.store(&dictionary(number), "c", now).expect("room");
+        }
+        assert!(
+            cache
+                .load(&dictionary(1).id(), at(10))
+                .expect("readable")
+                .is_some()
+        );
+        cache.store(&dictionary(4), "c", at(11)).expect("room");
+        let mut is_there = |number| {
+            let found = cache.load(&dictionary(number).id(), at(12));
+            found.expect("readable").is_some()
+        };
+        assert_eq!([1, 2, 3, 4].map(&mut is_there), [true, false, true, true]);
+        assert_eq!(cache.stats().evicted, 1);
+        let mut tiny = open(&folder, 1000);
+        assert!(matches!(
+            tiny.store(&dictionary(5), "c", at(13)),
+            Err(CacheError::TooLarge { max: 1000, .. })
+        ));
+        assert_eq!(tiny.stats().failed, 1);
+    }
+
+    #[test]
+    fn damaged_files_are_removed_and_counted() {
+        let folder = folder();
+        let mut cache = open(&folder, 1 << 20);
+        let id = dictionary(1).id();
+        let path = cache.path_of(&id);
+        for at_byte in [0, 6, 13, 14, 16, 20, 500] {
+            cache.store(&dictionary(1), "c", at(1)).expect("room");
+            let mut bytes = fs::read(&path).expect("there");
+            bytes[at_byte] ^= 1;
+            fs::write(&path, bytes).expect("writable");
+            assert_eq!(cache.load(&id, at(2)).expect("readable"), None, "{at_byte}");
+            assert!(!path.exists());
+        }
+        for bytes in [&b""[..], b"TLDC", &[7; 300_000]] {
+            fs::write(&path, bytes).expect("writable");
+            assert_eq!(cache.load(&id, at(2)).expect("readable"), None);
+        }
+        assert_eq!(cache.stats().damaged, 10);
+        // One that is damaged is written anew.
+        fs::write(&path, "nonsense").expect("writable");
+        cache.store(&dictionary(1), "c", at(3)).expect("room");
+        assert!(cache.load(&id, at(4)).expect("readable").is_some());
+    }
+
+    #[test]
+    fn other_files_and_unfinished_ones_do_not_disturb() {
+        let folder = folder();
+        let mut cache = open(&folder, 2000);
+        let directory = folder.path().join("cache");
+        fs::write(directory.join("README"), [0; 5000]).expect("writable");
+        let unfinished = directory.join("x.1.1.unfinished");
+        File::create(&unfinished)
+            .and_then(|file| file.set_modified(at(100)))
+            .expect("writable");
+        cache.store(&dictionary(1), "c", at(200)).expect("room");
+        assert!(unfinished.exists(), "somebody may still be writing");
+        cache.store(&dictionary(2), "c", at(100_000)).expect("room");
+        assert!(!unfinished.exists() && directory.join("README").exists());
+        assert_eq!(cache.names().expect("readable"), [dictionary(2).id()]);
+    }
+
+    #[test]
+    fn directories_that_are_none_and_classes_too_long_are_errors() {
+        let folder = folder();
+        let file = folder.path().join("file");
+        fs::write(&file, "x").expect("writable");
+        for directory in [file.clone(), file.join("below")] {
+            let opened = DictionaryCache::open(directory, CacheConfig::default());
+            assert!(matches!(opened, Err(CacheError::Io { .. })));
+        }
+        let mut cache = open(&folder, 1 << 20);
+        assert!(matches!(
+            cache.store(&dictionary(1), &"c".repeat(256), at(1)),
+            Err(CacheError::ClassTooLong { given: 256, .. })
+        ));
+        fs::remove_dir_all(folder.path().join("cache")).expect("writable");
+        assert!(matches!(
+            cache.store(&dictionary(1), "c", at(1)),
+            Err(CacheError::Io { .. })
+        ));
+        assert!(cache.newest("c", at(1)).is_err());
+        assert_eq!(cache.load(&dictionary(1).id(), at(1)).expect("gone"), None);
+    }
+
+    #[test]
+    fn what_the_system_says_has_a_variant() {
+        let of = |kind: ErrorKind| CacheError::of(Path::new("x"), kind.into());
+        for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
+            assert!(matches!(of(kind), CacheError::NoRoom { .. }));
+        }
+        for kind in [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem] {
+            assert!(matches!(of(kind), CacheError::ReadOnly { .. }));
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "lz4")]
+    fn envelopes_find_their_dictionaries_here() {
+        use crate::envelope::{EnvelopeDecoder, EnvelopeEncoder, EnvelopeError};
+
+        let folder = folder();
+        let mut cache = open(&folder, 1 << 20);
+        let text = b"words that are in the dictionary and in the message too".as_slice();
+        let dictionary = Dictionary::new(text).expect("a length between");
+        let arm = "lz4".parse().expect("an arm");
+        let mut encoder = EnvelopeEncoder::default();
+        let envelope = encoder
+            .encode_with(arm, &dictionary, text)
+            .expect("encodes");
+        let mut decoder = EnvelopeDecoder::default();
+        assert!(matches!(
+            decoder.decode(&envelope, &mut cache.resolver(at(1))),
+            Err(EnvelopeError::NoSuchDictionary { .. })
+        ));
+        cache.store(&dictionary, "c", at(1)).expect("room");
+        let plain = decoder.decode(&envelope, &mut cache.resolver(at(2)));
+        assert_eq!(plain.expect("found"), text);
+        assert_eq!((cache.stats().hits, cache.stats().misses), (1, 1));
+    }
+}
