@@ -1,10 +1,11 @@
-//! The `tautline` program: a demonstration, an echo, a sender, a bench, and message containers.
+//! The `tautline` program: a demonstration, an echo, a sender, a bench, message containers, and dictionaries.
 
 #[cfg(unix)]
 mod bench;
 mod busy;
 mod corpus;
 mod demo;
+mod dict;
 mod echo;
 mod explain;
 mod failure;
@@ -44,6 +45,8 @@ enum Command {
     BenchNode(bench::NodeArguments),
     /// Message containers: what is in them, and conversion.
     Corpus(corpus::CorpusArguments),
+    /// Dictionaries: made of messages, looked into, checked.
+    Dict(dict::DictArguments),
 }
 
 fn main() -> ExitCode {
@@ -55,9 +58,12 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<(), Failure> {
-    if let Command::Corpus(arguments) = command {
-        return corpus::run(arguments);
-    }
+    // These need no runtime.
+    let command = match command {
+        Command::Corpus(arguments) => return corpus::run(arguments),
+        Command::Dict(arguments) => return dict::run(arguments),
+        other => other,
+    };
     #[cfg(unix)]
     if let Command::BenchNode(arguments) = command {
         return bench::run_node(arguments);
@@ -73,7 +79,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Bench(arguments) => bench::run(arguments).await,
             #[cfg(unix)]
             Command::BenchNode(_) => Ok(()),
-            Command::Corpus(_) => Ok(()),
+            Command::Corpus(_) | Command::Dict(_) => Ok(()),
         }
     });
     // Codec work that is still going on is of no use to anybody.

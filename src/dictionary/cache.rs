@@ -274,13 +274,11 @@ impl DictionaryCache {
                 _ => {}
             }
         }
-        match newest {
-            Some((_, id)) => self.load(&id, now),
-            None => {
-                self.stats.misses += 1;
-                Ok(None)
-            }
+        if let Some((_, id)) = newest {
+            return self.load(&id, now);
         }
+        self.stats.misses += 1;
+        Ok(None)
     }
 
     /// The names of all dictionaries that are there, unread.

@@ -359,9 +359,10 @@ impl Trainer {
             Ok(judged) => self.judge(now, judged),
         };
         self.sample.clear();
-        self.doublings = match adopted {
-            true => 0,
-            false => (self.doublings + 1).min(MAX_DOUBLINGS),
+        self.doublings = if adopted {
+            0
+        } else {
+            (self.doublings + 1).min(MAX_DOUBLINGS)
         };
         self.not_before = now + self.config.interval.saturating_mul(1 << self.doublings);
     }

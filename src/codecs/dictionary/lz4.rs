@@ -2,7 +2,7 @@
 //!
 //! The encoder is our own: the table of the dictionary is made once and only read afterwards, and the
 //! message has a small table of its own, which is never cleared (positions go on counting from message
-//! to message, so that old ones are known to be old). lz4_flex fills its table with the dictionary
+//! to message, so that old ones are known to be old). `lz4_flex` fills its table with the dictionary
 //! anew for each message, which takes several times as long as a small message.
 
 use bytes::Bytes;

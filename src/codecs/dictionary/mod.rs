@@ -50,11 +50,8 @@ impl Prepared {
 
 /// Whether bodies of this codec can be encoded with a dictionary, in this build.
 pub const fn takes_dictionary(codec: CodecId) -> bool {
-    match codec {
-        CodecId::LZ4 => cfg!(feature = "lz4"),
-        CodecId::ZSTD => cfg!(feature = "zstd"),
-        _ => false,
-    }
+    (cfg!(feature = "lz4") && matches!(codec, CodecId::LZ4))
+        || (cfg!(feature = "zstd") && matches!(codec, CodecId::ZSTD))
 }
 
 impl Codecs {
@@ -207,13 +204,12 @@ fn recent<T, E>(
     is_it: impl Fn(&T) -> bool,
     make: impl FnOnce() -> Result<T, E>,
 ) -> Result<&mut T, E> {
-    match entries.iter().position(is_it) {
-        Some(at) => entries[..=at].rotate_right(1),
-        None => {
-            let made = make()?;
-            entries.truncate(MAX_PREPARED - 1);
-            entries.insert(0, made);
-        }
+    if let Some(at) = entries.iter().position(is_it) {
+        entries[..=at].rotate_right(1);
+    } else {
+        let new = make()?;
+        entries.truncate(MAX_PREPARED - 1);
+        entries.insert(0, new);
     }
     Ok(&mut entries[0])
 }
