@@ -38,6 +38,8 @@
 //!   virtual time.
 //! * The **guard** measures the processor load and limits the time that codecs may take; with nothing
 //!   left, messages go as they are. See [`control::CpuGuard`].
+//! * A **dictionary** holds what messages of a class have in common, and an **envelope** one message
+//!   that stands by itself, for carriers without a connection. See [`dictionary`] and [`envelope`].
 //!
 //! # The wire
 //!
@@ -58,6 +60,7 @@
 //! | `transport` | sockets, on tokio | yes |
 //! | `lz4`, `snappy`, `zstd` | codecs | yes |
 //! | `deflate`, `bzip2`, `xz` | codecs | no |
+//! | `dictionary-cache` | a directory that keeps dictionaries | yes |
 //! | `corpus` | readers of message containers and captures | no |
 //! | `generate` | seeded generators of messages | no |
 //! | `relay` | a rate-limited relay between sockets | no |
@@ -66,8 +69,8 @@
 //!
 //! # Limits and trade-offs
 //!
-//! * Blocks carry no history yet: streams of small messages that never have a backlog compress as
-//!   badly as any message-by-message scheme.
+//! * Blocks carry no history yet, and sessions use no dictionaries: streams of small messages that
+//!   never have a backlog compress as badly as any message-by-message scheme.
 //! * The default policy, `cost`, goes by typical figures until blocks have shown better, and spends up
 //!   to a tenth of a processor on learning. Those of the thesis (Jägemar 2018, chapter 7) are there too:
 //!   `majority` and round robin spend a share of the messages on trying the other arms.

@@ -37,7 +37,7 @@ pub struct TrainConfig {
     pub min_sources: u32,
     /// Distinct messages without which nothing is tried. Default 20, arbitrary.
     pub min_samples: usize,
-    /// Bytes of samples that are looked at, the first ones; bounds time (about 0.2 µs a byte, measured)
+    /// Bytes of samples that are looked at, the first ones; bounds time (about 0.1 µs a byte, measured)
     /// and memory (up to 100 bytes a byte). Default 1 MiB.
     pub max_sample_bytes: usize,
     /// Whether zstd's statistics are put in front, if this build has zstd. Default yes. They take 100 to

@@ -104,8 +104,8 @@ pub enum TrainerEvent {
     Adopted {
         /// The dictionary.
         dictionary: Dictionary,
-        /// What it was worth on held-out messages.
-        evaluation: Evaluation,
+        /// What it was worth on held-out messages; `None` for one from elsewhere.
+        evaluation: Option<Evaluation>,
     },
     /// Encode nothing more with this one; what is under way still needs it.
     Retired {
@@ -177,7 +177,7 @@ impl From<EncodeError> for NotTrained {
 }
 
 impl TrainJob {
-    /// Bytes of the messages to train on and judge by; time goes with them, about 0.2 µs a byte.
+    /// Bytes of the messages to train on and judge by; time goes with them, about 0.1 µs a byte.
     pub fn bytes(&self) -> usize {
         self.samples
             .iter()
@@ -239,9 +239,11 @@ pub struct Trainer {
 #[derive(Debug)]
 struct Live {
     dictionary: Dictionary,
-    adopted: Time,
-    /// Plain to wire when it was adopted, or as it has been accepted since.
-    ratio: f64,
+    /// When it has lived its time.
+    until: Time,
+    /// Plain to wire when it was adopted, or as it has been accepted since; `None` until the first
+    /// messages have shown it.
+    ratio: Option<f64>,
     messages: u64,
     plain: f64,
     wire: f64,
@@ -275,9 +277,13 @@ impl Trainer {
         }
     }
 
-    /// Begins with a dictionary from elsewhere, a cache for example. Its age counts from `now`.
-    pub fn adopt(&mut self, now: Time, dictionary: Dictionary, evaluation: Evaluation) {
-        self.make_live(now, dictionary, evaluation);
+    /// Begins with a dictionary from elsewhere, a cache for example, that is `age` old already. What it
+    /// is worth shows with the first messages.
+    pub fn adopt(&mut self, now: Time, dictionary: Dictionary, age: Duration) {
+        let left = self.config.time_to_live.saturating_sub(age);
+        if !left.is_zero() && self.live(&dictionary.id()).is_none() {
+            self.make_live(now + left, dictionary, None);
+        }
     }
 
     /// The dictionary to encode with.
@@ -313,8 +319,12 @@ impl Trainer {
         live.plain = live.plain * keep + plain_len as f64;
         live.wire = live.wire * keep + wire_len as f64;
         live.messages += 1;
-        let is_below = live.recent_ratio() < live.ratio * self.config.drift;
-        if live.messages >= DRIFT_MESSAGES && is_below && !live.drifted {
+        if live.messages < DRIFT_MESSAGES {
+            return;
+        }
+        let recent = live.recent_ratio();
+        let settled = *live.ratio.get_or_insert(recent);
+        if recent < settled * self.config.drift && !live.drifted {
             live.drifted = true;
             self.stats.drifts += 1;
             // What was in common before is of no use any more.
@@ -375,11 +385,7 @@ impl Trainer {
 
     /// When [`poll_event`](Self::poll_event) may have something to say without anything else happening.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let ends = self
-            .live
-            .iter()
-            .map(|it| it.adopted + self.config.time_to_live);
-        ends.min()
+        self.live.iter().map(|live| live.until).min()
     }
 
     fn is_collecting(&self) -> bool {
@@ -399,7 +405,8 @@ impl Trainer {
         let pays = evaluation.gain_over(horizon, margin) > saved_already * horizon as f64;
         let is_known = self.live(&dictionary.id()).is_some();
         if pays && !is_known {
-            self.make_live(now, dictionary, evaluation);
+            let until = now + self.config.time_to_live;
+            self.make_live(until, dictionary, Some(evaluation));
             return true;
         }
         self.stats.rejected += 1;
@@ -407,7 +414,7 @@ impl Trainer {
             if old.saved_per_message() > 0.0 {
                 // This is what it is worth now, and nothing better is to be had.
                 for live in self.live.iter_mut().filter(|it| it.dictionary.id() == id) {
-                    live.ratio = old.ratio_with();
+                    live.ratio = Some(old.ratio_with());
                     live.forget_recent();
                 }
             } else {
@@ -417,11 +424,11 @@ impl Trainer {
         false
     }
 
-    fn make_live(&mut self, now: Time, dictionary: Dictionary, evaluation: Evaluation) {
+    fn make_live(&mut self, until: Time, dictionary: Dictionary, evaluation: Option<Evaluation>) {
         self.live.push_front(Live {
             dictionary: dictionary.clone(),
-            adopted: now,
-            ratio: evaluation.ratio_with(),
+            until,
+            ratio: evaluation.map(|it| it.ratio_with()),
             messages: 0,
             plain: 0.0,
             wire: 0.0,
@@ -440,10 +447,7 @@ impl Trainer {
     }
 
     fn expire(&mut self, now: Time) {
-        let limit = self.config.time_to_live;
-        self.retire(Retirement::Expired, |live| {
-            now.saturating_since(live.adopted) >= limit
-        });
+        self.retire(Retirement::Expired, |live| live.until <= now);
     }
 
     fn retire(&mut self, why: Retirement, is_to_go: impl Fn(&Live) -> bool) {
@@ -508,7 +512,7 @@ mod tests {
         let event = trainer.poll_event(at(1));
         let Some(TrainerEvent::Adopted {
             dictionary,
-            evaluation,
+            evaluation: Some(evaluation),
         }) = event
         else {
             panic!("{event:?}");
@@ -591,6 +595,27 @@ mod tests {
         offer(&mut trainer, Content::Telecom, 2, 2000);
         train_once(&mut trainer, day);
         assert!(trainer.current().is_some());
+    }
+
+    #[test]
+    fn one_from_elsewhere_is_judged_by_its_first_messages() {
+        let mut teacher = Trainer::new(TrainerConfig::default(), 1);
+        offer(&mut teacher, Content::Telecom, 1, 2000);
+        train_once(&mut teacher, at(0));
+        let dictionary = teacher.current().expect("adopted");
+
+        let mut trainer = Trainer::new(TrainerConfig::default(), 2);
+        let hour = Duration::from_secs(3600);
+        trainer.adopt(at(0), dictionary.clone(), 24 * hour);
+        assert_eq!(trainer.current(), None, "too old");
+        trainer.adopt(at(0), dictionary.clone(), 20 * hour);
+        assert_eq!(trainer.poll_timeout(), Some(at(4 * 3600)));
+        send(&mut trainer, Content::Telecom, 2, 2000);
+        assert_eq!(trainer.stats().drifts, 0);
+        send(&mut trainer, Content::Logs, 3, 2000);
+        assert_eq!(trainer.stats().drifts, 1);
+        train_once(&mut trainer, at(1));
+        assert_eq!(trainer.stats().adopted, 2);
     }
 
     #[test]

@@ -14,9 +14,10 @@ mod zstd;
 use super::{Arm, CodecId, Codecs, DecodeError, EncodeError, Encoded, corrupt, existing, info};
 use crate::dictionary::Dictionary;
 
-/// Prepared forms kept for each codec and direction; those used least lately go first. A zstd one
-/// takes 0.1 to 1 MB for encoding, 0.2 MB for decoding (measured for dictionaries of 16 KiB).
-/// Arbitrary: two dictionaries that live at once, at up to four levels.
+/// Prepared forms kept for each codec and direction; those used least lately go first. For a dictionary
+/// of 16 KiB, zstd takes 80 to 750 kB by level for encoding and 140 kB for decoding, LZ4 81 kB for
+/// encoding (measured, docs/benchmarks.md). Arbitrary: two dictionaries that live at once, at up to four
+/// levels.
 #[cfg(any(feature = "lz4", feature = "zstd"))]
 const MAX_PREPARED: usize = 8;
 
