@@ -654,7 +654,7 @@ mod tests {
             assert_eq!(cache.load(&id, at(2)).expect("readable"), None, "{at_byte}");
             assert!(!path.exists());
         }
-        for bytes in [&b""[..], b"TLDC", &[7; 300_000]] {
+        for bytes in [&b""[..], b"TLDC", &vec![7; 300_000]] {
             fs::write(&path, bytes).expect("writable");
             assert_eq!(cache.load(&id, at(2)).expect("readable"), None);
         }

@@ -140,10 +140,12 @@ fn show(file: &Path, with_text: bool, as_json: bool) -> Result<(), Failure> {
 fn print(dictionary: &Dictionary) -> Result<(), Failure> {
     say!("  name  {}", dictionary.id())?;
     say!("  size  {}", text::bytes(dictionary.len() as u64))?;
-    match dictionary.kind() {
-        DictionaryKind::Zstd => say!("  kind  zstd: statistics, then text"),
-        _ => say!("  kind  raw: text only"),
-    }
+    let kind = if dictionary.kind() == DictionaryKind::Zstd {
+        "zstd: statistics, then text"
+    } else {
+        "raw: text only"
+    };
+    say!("  kind  {kind}")
 }
 
 /// The runs of printable ASCII.
