@@ -7,6 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tautline::codecs::{Arm, CodecId, Codecs, Encoded, info};
+use tautline::dictionary::Dictionary;
 
 /// The system's allocator, counting.
 struct Counting;
@@ -188,6 +189,31 @@ fn zstd_gives_memory_back_no_more_than_once_in_128_messages() {
 #[test]
 fn deflate_does_not_allocate_after_warm_up() {
     assert_free_of_allocations(CodecId::DEFLATE);
+}
+
+#[test]
+fn a_dictionary_that_is_prepared_costs_no_allocation() {
+    let content = content();
+    let dictionary = Dictionary::new(content[..16_384].to_vec()).expect("a length between");
+    for codec in [CodecId::LZ4, CodecId::ZSTD] {
+        for arm in arms(codec) {
+            let mut codecs = Codecs::new();
+            let (mut wire, mut plain) = (vec![0; 1000], vec![0; 1000]);
+            let mut message = |len: usize| {
+                let message = &content[20_000..20_000 + len];
+                let encoded = codecs.encode_with(arm, &dictionary, message, &mut wire[..len]);
+                if let Ok(Encoded::Written(wire_len)) = encoded {
+                    let wire = &wire[..wire_len];
+                    let decoded = codecs.decode_with(codec, &dictionary, wire, &mut plain[..len]);
+                    assert!(decoded == Ok(len) && plain[..len] == *message, "{arm}");
+                }
+            };
+            message(1000);
+            let before = ALLOCATIONS.get();
+            (1..1000).for_each(message);
+            assert_eq!(ALLOCATIONS.get(), before, "{arm}");
+        }
+    }
 }
 
 /// The bindings of bzip2 and xz have no reset. Should one gain it, this says so.
