@@ -111,10 +111,7 @@ fn sending_len(codecs: &mut Codecs, dictionary: &Dictionary) -> Result<usize, En
 /// The arms that dictionaries are tried with when nobody says which: zstd 3 and lz4, as far as this build
 /// has them.
 pub fn dictionary_arms() -> impl Iterator<Item = Arm> {
-    let lz4 = Arm {
-        codec: CodecId::LZ4,
-        level: default_level(CodecId::LZ4),
-    };
+    let lz4 = Arm::new(CodecId::LZ4, default_level(CodecId::LZ4).0);
     [Arm::new(CodecId::ZSTD, 3), lz4]
         .into_iter()
         .filter(|arm| takes_dictionary(arm.codec))
