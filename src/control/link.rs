@@ -372,7 +372,8 @@ impl LinkEstimator {
     pub fn restart(&mut self) {
         self.lone = CostEstimator::default();
         self.outliers = 0;
-        self.assumed = ASSUMED;
+        let most = self.lower_bound.unwrap_or(0.0) * MOST_BEYOND;
+        self.assumed = self.assumed.min(most).max(ASSUMED);
         self.news = 0;
         self.raised = false;
         self.one_way = RttEstimator::default();
