@@ -118,6 +118,8 @@ pub(super) struct SendHistory {
     uses: u64,
     /// The arms of the slots.
     live: Vec<Arm>,
+    /// Slots that the peer still holds contexts for, in vain.
+    dropped: Vec<Slot>,
 }
 
 impl SendHistory {
@@ -187,7 +189,11 @@ impl SendHistory {
                 break;
             }
             let oldest = (0..self.slots.len()).min_by_key(|at| self.slots[*at].used)?;
-            old = Some(self.slots.swap_remove(oldest));
+            let gone = self.slots.swap_remove(oldest);
+            if gone.epoch.is_some() {
+                self.dropped.push(gone.slot);
+            }
+            old = Some(gone);
         }
         let slot = match &old {
             Some(old) => old.slot,
@@ -195,6 +201,8 @@ impl SendHistory {
                 .filter_map(Slot::new)
                 .find(|slot| self.slots.iter().all(|known| known.slot != *slot))?,
         };
+        // To be defined anew is to be dropped.
+        self.dropped.retain(|dropped| *dropped != slot);
         self.slots.push(SendSlot {
             slot,
             arm,
@@ -231,6 +239,17 @@ impl SendHistory {
             window_log: self.window_log,
             prime: self.recent.last().to_vec(),
         }
+    }
+
+    /// What tells the peer of slots that it need not hold anything for, before others take their room.
+    pub(super) fn undefine(&mut self) -> impl Iterator<Item = Define> + '_ {
+        self.dropped.drain(..).map(|slot| Define {
+            slot,
+            codec: CodecId::IDENTITY,
+            group: GroupId::default(),
+            history: None,
+            dictionary: 0,
+        })
     }
 
     /// A block was encoded; its context comes back unless it failed.

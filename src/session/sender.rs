@@ -620,9 +620,11 @@ impl Sender {
         } = block;
         if let Some(taken) = slot {
             if let (true, Some(define)) = (context.is_some(), taken.define) {
-                self.inflight.on_control();
-                let define = Control::Define(define);
-                self.output.put_small(|out| define.put(out));
+                for define in self.history.undefine().chain([define]) {
+                    self.inflight.on_control();
+                    let define = Control::Define(define);
+                    self.output.put_small(|out| define.put(out));
+                }
             }
             self.history.give_back(taken, context, &plain);
         }
