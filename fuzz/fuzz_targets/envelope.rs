@@ -49,7 +49,7 @@ fuzz_target!(|input: (&[u8], &[u8])| {
     }
     let mut encoder = EnvelopeEncoder::default();
     for info in supported() {
-        let arm = Arm { codec: info.id, level: info.default_level };
+        let arm = Arm::new(info.id, info.default_level.0);
         let envelope = encoder.encode(arm, bytes).expect("an arm of this build");
         assert!(envelope.len() <= 6 + bytes.len());
         let back = decoder.decode(&envelope, &mut NoDictionaries);
