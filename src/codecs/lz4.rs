@@ -7,11 +7,18 @@ use core::fmt;
 
 use lz4_flex::block::{
     CompressTable, DecompressError, compress_into_with_table, decompress_into,
-    get_maximum_output_size,
+    decompress_into_with_dict, get_maximum_output_size,
 };
 
 use super::staging::Staging;
 use super::{CodecId, DecodeError, EncodeError, Encoded, corrupt, encode_failed};
+
+/// The farthest that a match can lie back: offsets have 16 bits (`lz4_Block_format.md`, as what follows).
+pub(super) const MAX_OFFSET: usize = 65_535;
+pub(super) const MIN_MATCH: usize = 4;
+/// The last bytes of a block are literals, and no match begins nearer to its end than this.
+pub(super) const LAST_LITERALS: usize = 5;
+pub(super) const LAST_MATCH_DISTANCE: usize = 12;
 
 /// Entries of 16 bits address this much; one byte more needs the table with 32 bits.
 const SMALL_TABLE_MAX_LEN: usize = u16::MAX as usize - 1;
@@ -66,8 +73,41 @@ impl fmt::Debug for Lz4 {
 
 pub(super) fn decode(wire: &[u8], plain: &mut [u8]) -> Result<usize, DecodeError> {
     let max = plain.len();
-    decompress_into(wire, plain).map_err(|error| match error {
+    decompress_into(wire, plain).map_err(|error| refused(wire, max, &error))
+}
+
+/// Decodes a block whose matches may reach into the bytes `before` it.
+pub(super) fn decode_after(
+    before: &[u8],
+    wire: &[u8],
+    plain: &mut [u8],
+) -> Result<usize, DecodeError> {
+    let max = plain.len();
+    decompress_into_with_dict(wire, plain, before).map_err(|error| refused(wire, max, &error))
+}
+
+fn refused(wire: &[u8], max: usize, error: &DecompressError) -> DecodeError {
+    match error {
         DecompressError::OutputTooSmall { .. } => DecodeError::TooLong { max },
-        error => corrupt(CodecId::LZ4, wire, &error),
-    })
+        error => corrupt(CodecId::LZ4, wire, error),
+    }
+}
+
+/// How many bytes are the same in both from the beginning on.
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut len = 0;
+    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let word = |bytes: &[u8]| {
+            bytes
+                .first_chunk()
+                .map_or(0, |word| u64::from_le_bytes(*word))
+        };
+        let differing = word(a) ^ word(b);
+        if differing != 0 {
+            return len + differing.trailing_zeros() as usize / 8;
+        }
+        len += 8;
+    }
+    let rest = a[len..].iter().zip(&b[len..]);
+    len + rest.take_while(|(a, b)| a == b).count()
 }

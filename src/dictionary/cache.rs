@@ -4,7 +4,6 @@
 //! # #[cfg(feature = "lz4")] {
 //! # let directory = tempfile::tempdir()?;
 //! # let directory = directory.path().join("dictionaries");
-//! # #[allow(clippy::disallowed_methods)]
 //! # let now = std::time::SystemTime::now();
 //! use tautline::dictionary::Dictionary;
 //! use tautline::dictionary::cache::{CacheConfig, DictionaryCache};

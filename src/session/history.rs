@@ -13,10 +13,8 @@
 use crate::codecs::{
     Arm, CodecId, DecodeContext, DecodeError, EncodeContext, EncodeError, context_memory_estimate,
 };
-use crate::wire::{Define, GroupId, Slot, WireError};
+use crate::wire::{Define, GroupId, MAX_PRIME, Slot, WireError};
 
-/// Plain bytes that a new context begins with.
-pub(super) const PRIME: usize = 32 << 10;
 /// Plain bytes that a context must have seen for its results to tell. Arbitrary: some forty messages of 200
 /// bytes.
 const YOUNG: usize = 8 << 10;
@@ -34,16 +32,16 @@ pub(super) struct Recent {
 
 impl Recent {
     pub(super) fn push(&mut self, plain: &[u8]) {
-        let plain = &plain[plain.len().saturating_sub(PRIME)..];
-        if self.bytes.len() + plain.len() > 2 * PRIME {
-            let keep = PRIME - plain.len();
+        let plain = &plain[plain.len().saturating_sub(MAX_PRIME)..];
+        if self.bytes.len() + plain.len() > 2 * MAX_PRIME {
+            let keep = MAX_PRIME - plain.len();
             self.bytes.drain(..self.bytes.len() - keep);
         }
         self.bytes.extend_from_slice(plain);
     }
 
     pub(super) fn last(&self) -> &[u8] {
-        &self.bytes[self.bytes.len().saturating_sub(PRIME)..]
+        &self.bytes[self.bytes.len().saturating_sub(MAX_PRIME)..]
     }
 }
 

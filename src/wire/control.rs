@@ -211,6 +211,9 @@ impl core::fmt::Display for GoAwayCode {
     }
 }
 
+/// Plain bytes of the group that a history begins with, at most.
+pub const MAX_PRIME: usize = 32 << 10;
+
 /// Binds a slot for the blocks that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Define {

@@ -14,8 +14,8 @@ mod varint;
 
 pub use self::check::{Check, plain_crc};
 pub use self::control::{
-    Ack, Close, CloseCode, Control, DecodeReport, Define, GoAway, GoAwayCode, Open, Probe,
-    ProbeReply, Window,
+    Ack, Close, CloseCode, Control, DecodeReport, Define, GoAway, GoAwayCode, MAX_PRIME, Open,
+    Probe, ProbeReply, Window,
 };
 pub use self::error::WireError;
 pub use self::header::{

@@ -6,19 +6,14 @@
 
 use core::fmt;
 
-use lz4_flex::block::{DecompressError, decompress_into_with_dict};
-
 use super::{EncodeContext, last};
-use crate::codecs::{CodecId, DecodeError, corrupt};
+use crate::codecs::DecodeError;
+use crate::codecs::lz4::{
+    LAST_LITERALS, LAST_MATCH_DISTANCE, MAX_OFFSET, MIN_MATCH, common_prefix, decode_after,
+};
 
 /// The format reaches back 65 535 bytes.
 const MAX_WINDOW_LOG: u8 = 16;
-const MAX_DISTANCE: usize = 65_535;
-const MIN_MATCH: usize = 4;
-/// The format's rules for the end of a block: its last five bytes are literals, and no match begins in
-/// its last twelve (`lz4_Block_format.md`, "End of block conditions").
-const LAST_LITERALS: usize = 5;
-const LAST_MATCH: usize = 12;
 /// Table of positions: 2^13 of two bytes, half of a first-level cache. Arbitrary beyond that.
 const TABLE_LOG: u32 = 13;
 /// After so many misses (binary logarithm) in a row the search steps one byte further at a time, as in
@@ -121,7 +116,7 @@ impl Encoder {
         let offset = self.offset;
         let table = &mut *self.table;
         let (search_end, match_end) = (
-            bytes.len().saturating_sub(LAST_MATCH),
+            bytes.len().saturating_sub(LAST_MATCH_DISTANCE),
             bytes.len().saturating_sub(LAST_LITERALS),
         );
         let mut anchor = start;
@@ -149,7 +144,7 @@ impl Encoder {
                 from -= 1;
             }
             let to = at + MIN_MATCH;
-            let to = to + common(&bytes[to..match_end], &bytes[to - distance..]);
+            let to = to + common_prefix(&bytes[to..match_end], &bytes[to - distance..]);
             write_sequence(wire, bytes, anchor, from, Some((distance, to - from)));
             (anchor, at) = (to, to);
             misses = 1 << SKIP_LOG;
@@ -192,23 +187,6 @@ fn hash(bytes: &[u8], at: usize) -> usize {
     ((load8(bytes, at) << 24).wrapping_mul(PRIME) >> (64 - TABLE_LOG)) as usize
 }
 
-/// How many bytes are the same in both from the beginning on.
-fn common(left: &[u8], right: &[u8]) -> usize {
-    let mut len = 0;
-    for (left, right) in left.chunks_exact(8).zip(right.chunks_exact(8)) {
-        let differing = load8(left, 0) ^ load8(right, 0);
-        if differing != 0 {
-            return len + differing.trailing_zeros() as usize / 8;
-        }
-        len += 8;
-    }
-    len + left[len..]
-        .iter()
-        .zip(&right[len..])
-        .take_while(|(left, right)| left == right)
-        .count()
-}
-
 /// Writes the literals from `anchor` to `from`, then a match of this distance and length.
 fn write_sequence(
     wire: &mut Vec<u8>,
@@ -230,7 +208,7 @@ fn write_sequence(
         wire.extend_from_slice(&bytes[anchor..from]);
     }
     if let Some((distance, _)) = matched {
-        wire.extend_from_slice(&(distance.min(MAX_DISTANCE) as u16).to_le_bytes());
+        wire.extend_from_slice(&(distance.min(MAX_OFFSET) as u16).to_le_bytes());
         write_len(wire, match_code);
     }
 }
@@ -262,14 +240,7 @@ impl Decoder {
     }
 
     pub(super) fn decode(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<usize, DecodeError> {
-        let max = plain.len();
-        let written =
-            decompress_into_with_dict(wire, plain, self.history.recent()).map_err(|error| {
-                match error {
-                    DecompressError::OutputTooSmall { .. } => DecodeError::TooLong { max },
-                    error => corrupt(CodecId::LZ4, wire, &error),
-                }
-            })?;
+        let written = decode_after(self.history.recent(), wire, plain)?;
         let plain = last(&plain[..written], self.history.window);
         self.history.make_room(plain.len());
         self.history.bytes.extend_from_slice(plain);

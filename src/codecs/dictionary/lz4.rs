@@ -6,19 +6,14 @@
 //! anew for each message, which takes several times as long as a small message.
 
 use bytes::Bytes;
-use lz4_flex::block::{DecompressError, decompress_into_with_dict};
 
-use super::super::{CodecId, DecodeError, Encoded, corrupt, worthwhile};
+use super::super::lz4::{
+    LAST_LITERALS, LAST_MATCH_DISTANCE, MAX_OFFSET, MIN_MATCH, common_prefix, decode_after,
+};
+use super::super::{DecodeError, Encoded, worthwhile};
 use super::recent;
 use crate::dictionary::{Dictionary, DictionaryId};
 
-/// The farthest that a match can lie back: offsets have 16 bits (LZ4 block format).
-const MAX_OFFSET: usize = 65_535;
-const MIN_MATCH: usize = 4;
-/// The last match begins at least so far from the end (LZ4 block format, end of block conditions).
-const LAST_MATCH_DISTANCE: usize = 12;
-/// So many bytes at the end are literals (the same).
-const LAST_LITERALS: usize = 5;
 /// A nibble of this value goes on in further bytes.
 const NIBBLE_FULL: usize = 15;
 
@@ -80,13 +75,7 @@ pub(super) fn decode(
     wire: &[u8],
     plain: &mut [u8],
 ) -> Result<usize, DecodeError> {
-    let max = plain.len();
-    decompress_into_with_dict(wire, plain, tail(dictionary.content())).map_err(
-        |error| match error {
-            DecompressError::OutputTooSmall { .. } => DecodeError::TooLong { max },
-            error => corrupt(CodecId::LZ4, wire, &error),
-        },
-    )
+    decode_after(tail(dictionary.content()), wire, plain)
 }
 
 /// The part of a dictionary that offsets can reach.
@@ -290,21 +279,6 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 /// Knuth's multiplicative hash, as LZ4 has it.
 fn hash(value: u32, log: u32) -> usize {
     (value.wrapping_mul(2_654_435_761) >> (u32::BITS - log)) as usize
-}
-
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let len = a.len().min(b.len());
-    let (a, b) = (&a[..len], &b[..len]);
-    let mut at = 0;
-    while let (Some(x), Some(y)) = (a[at..].first_chunk::<8>(), b[at..].first_chunk::<8>()) {
-        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if differ != 0 {
-            return at + differ.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let rest = a[at..].iter().zip(&b[at..]);
-    at + rest.take_while(|(x, y)| x == y).count()
 }
 
 fn common_suffix(a: &[u8], b: &[u8]) -> usize {

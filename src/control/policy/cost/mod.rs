@@ -19,6 +19,7 @@ use super::{Choice, Reason, Situation};
 use crate::codecs::{Arm, CodecId, TypicalRow, typical};
 use crate::control::LinkRate;
 use crate::units::Time;
+use crate::wire::MAX_PRIME;
 
 /// Settings of the cost policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,8 +61,6 @@ const RESAMPLE: u32 = 64;
 /// the end of a stream, and what has lasted long will last).
 const LEAST_HORIZON: f64 = 8.0;
 const MOST_HORIZON: f64 = 4096.0;
-/// Plain bytes that a context begins with: what beginning one costs is encoding them.
-const PRIME: usize = 32 << 10;
 /// Share of its processor time that a shadow is taken to cost those who wait: it runs beside them.
 const SHADOW_PRICE: f64 = 0.25;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
@@ -265,7 +264,7 @@ impl Cost {
             };
             let mut expected = known.expect(candidate.arm, &typical);
             if candidate.arm.history && !situation.live.contains(&candidate.arm) {
-                let begin = row.at(PRIME as f64).encode_nanos / LEAST_HORIZON;
+                let begin = row.at(MAX_PRIME as f64).encode_nanos / LEAST_HORIZON;
                 expected.encode_nanos += begin;
                 expected.least_encode_nanos += begin;
             }
