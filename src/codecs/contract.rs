@@ -102,6 +102,20 @@ fn decode(
     Ok(plain)
 }
 
+/// Changes, inserts or removes up to `most` bytes.
+pub(super) fn damage(wire: &mut Vec<u8>, rng: &mut fastrand::Rng, most: usize) {
+    for _ in 0..rng.usize(1..=most) {
+        let at = rng.usize(..wire.len());
+        match rng.u8(..4) {
+            0 => wire[at] ^= 1 << rng.u8(..8),
+            1 => wire[at] = rng.u8(..),
+            2 => wire.insert(at, rng.u8(..)),
+            _ if wire.len() > 1 => drop(wire.remove(at)),
+            _ => {}
+        }
+    }
+}
+
 /// A text of 300 bytes that every codec but identity makes smaller.
 pub(super) fn sample(seed: u64) -> Vec<u8> {
     let mut text = generate(Content::Text, 100, seed);
@@ -253,16 +267,7 @@ fn check_corruptions(codec: CodecId) {
             generate(Content::Text, len, rng.u64(..))
         };
         let mut wire = encode(&mut codecs, arm, &plain).expect("shrinks");
-        for _ in 0..rng.usize(1..8) {
-            let at = rng.usize(..wire.len());
-            match rng.u8(..4) {
-                0 => wire[at] ^= 1 << rng.u8(..8),
-                1 => wire[at] = rng.u8(..),
-                2 => wire.insert(at, rng.u8(..)),
-                _ if wire.len() > 1 => drop(wire.remove(at)),
-                _ => {}
-            }
-        }
+        damage(&mut wire, &mut rng, 7);
         // `decode` asserts what must hold whatever comes out.
         let _ = decode(&mut codecs, codec, &wire, plain.len(), rng.u8(..));
         let noise = generate(Content::Random, rng.usize(1..200), rng.u64(..));

@@ -1,6 +1,7 @@
 //! The contract that contexts of every codec keep at every level and window.
 
 use super::*;
+use crate::codecs::contract::damage;
 use crate::codecs::{Level, info, supported};
 
 const WINDOW_LOGS: [u8; 6] = [10, 14, 15, 16, 17, 20];
@@ -341,16 +342,7 @@ fn damage_and_noise_never_do_more_than_spoil_the_bytes() {
             pair.pass(&messages(&mut rng, 300));
             let plain = block(&mut rng, if round % 50 == 0 { 100_000 } else { 2000 });
             let mut wire = pair.encode(&plain);
-            for _ in 0..rng.usize(1..6) {
-                let at = rng.usize(..wire.len());
-                match rng.u8(..4) {
-                    0 => wire[at] ^= 1 << rng.u8(..8),
-                    1 => wire[at] = rng.u8(..),
-                    2 => wire.insert(at, rng.u8(..)),
-                    _ if wire.len() > 1 => drop(wire.remove(at)),
-                    _ => {}
-                }
-            }
+            damage(&mut wire, &mut rng, 5);
             // `decode` asserts what must hold whatever comes out; what it leaves must too.
             if decode(&mut pair.decoder, &wire, plain.len(), rng.u8(..)).is_ok() {
                 let after = pair.encode(&plain);

@@ -1,6 +1,8 @@
 //! The contract of coding with a dictionary, run over every codec that takes one.
 
-use super::super::contract::{CONTENTS, Content, GUARD, GUARD_LEN, SIZES, arms, generate, sample};
+use super::super::contract::{
+    CONTENTS, Content, GUARD, GUARD_LEN, SIZES, arms, damage, generate, sample,
+};
 use super::super::{Arm, CodecId, Codecs, DecodeError, EncodeError, Encoded};
 use super::MAX_PREPARED;
 use crate::dictionary::Dictionary;
@@ -176,16 +178,7 @@ fn check_corruptions(codec: CodecId) {
             assert!(arm.level.0 < 0 && dictionary.len() < 100, "{arm}");
             continue;
         };
-        for _ in 0..rng.usize(1..8) {
-            let at = rng.usize(..wire.len());
-            match rng.u8(..4) {
-                0 => wire[at] ^= 1 << rng.u8(..8),
-                1 => wire[at] = rng.u8(..),
-                2 => wire.insert(at, rng.u8(..)),
-                _ if wire.len() > 1 => drop(wire.remove(at)),
-                _ => {}
-            }
-        }
+        damage(&mut wire, &mut rng, 7);
         // The same over any content, and with another dictionary no more than wrong bytes.
         let clean = decode(&mut codecs, codec, dictionary, &wire, plain.len(), 0);
         let dirty = decode(&mut codecs, codec, dictionary, &wire, plain.len(), 0xFF);
