@@ -1,6 +1,8 @@
 //! Limits, refusals and peers that mean no good.
 
+use super::super::receiver::Taken;
 use super::*;
+use crate::wire::{Probe, WireError};
 
 #[test]
 fn a_full_queue_gives_the_message_back() {

@@ -1,6 +1,7 @@
 //! What is sent arrives, in blocks, in order, in turn.
 
 use super::*;
+use crate::control::BudgetRate;
 
 #[test]
 fn whatever_is_sent_arrives_in_order_with_every_policy() {

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::collections::HashMap;
+use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 use fastrand::Rng;

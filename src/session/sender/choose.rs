@@ -1,0 +1,229 @@
+//! Which arm the next block takes, and what other arms are tried beside it.
+
+use core::time::Duration;
+
+use fastrand::Rng;
+
+use super::{Sender, Wanted};
+use crate::codecs::Arm;
+use crate::control::{
+    Affordable, ArmReport, BlockClass, Choice, LinkEstimator, LinkRate, Prices, Sent, Shadowed,
+    Situation, Texture, affordable_nanos,
+};
+use crate::session::job::{ShadowJob, ShadowedBlock};
+use crate::session::path::Path;
+use crate::session::shadow::Subject;
+use crate::session::stream::{Stream, Streams};
+use crate::session::trace::Decision;
+use crate::units::{Time, saturating_nanos};
+use crate::wire::StreamId;
+
+/// What a link carries within this time may wait in front of the socket: less, and a late driver would
+/// let it run dry. Arbitrary.
+const LATE: Duration = Duration::from_millis(50);
+/// .. and so much at least.
+const LEAST_LATE: usize = 32 << 10;
+
+impl Sender {
+    /// How much output may wait before no more is built: on a slow link no more than it takes within
+    /// a short time, so that what is built next is decided by what is known then.
+    pub(super) fn late_limit(&self, link: &LinkEstimator) -> usize {
+        late_bytes(link).map_or(self.block_len, |late| late.min(self.block_len))
+    }
+
+    /// Until when to wait for codec time rather than send plain bytes: as long as the link is busy
+    /// with what it has, that costs nothing.
+    pub(super) fn worth_waiting(&mut self, now: Time, path: &Path) -> Option<Time> {
+        let rate = self.budget.rate()?.as_nanos_per_sec() as f64 * 1e-9;
+        let wait = saturating_nanos(self.budget.debt(now)) as f64 / rate;
+        let LinkRate::About(link) = path.known.link.rate() else {
+            return None;
+        };
+        let busy = link.nanos_for(self.link_backlog(now, path) as f64);
+        (wait < busy).then(|| now + Duration::from_nanos(wait as u64 + 1))
+    }
+
+    /// Wire bytes that have not left for the link yet.
+    pub(super) fn link_backlog(&self, now: Time, path: &Path) -> u64 {
+        let reckoned = self.inflight.backlog(now, path.known.link.rate());
+        self.output.len() as u64 + path.unsent().unwrap_or(0).max(reckoned)
+    }
+
+    /// The arm for a block that begins with messages of `stream`.
+    pub(super) fn choose(
+        &mut self,
+        now: Time,
+        stream: &mut Stream,
+        wanted: Wanted,
+        path: &mut Path,
+        budget_left: bool,
+    ) -> Choice {
+        self.overhead.on_decision(now, path.was_blocked);
+        let peer_starved = path.peer_starved();
+        path.known.link.set_distrust_falls(peer_starved);
+        let adaptive = stream.policy.is_adaptive();
+        if adaptive {
+            self.price.on_block(self.budget.fullness(now));
+        }
+        let affordable = Affordable {
+            encode_nanos: affordable_nanos(&mut self.budget, now),
+            decode_nanos: path.peer_budget.affordable_nanos(now),
+        };
+        let allowance = if adaptive && budget_left {
+            let available = saturating_nanos(self.budget.available(now)) as f64;
+            self.shadows
+                .allowance_nanos(now, self.load, self.budget.rate())
+                .map(|allowance| allowance.min(available))
+        } else {
+            None
+        };
+        let mut rng = core::mem::replace(&mut self.rng, Rng::with_seed(0));
+        let situation = Situation {
+            plain_len: wanted.plain_len,
+            texture: wanted.texture,
+            queued_behind: wanted.queued_behind,
+            peer_starved,
+            affordable,
+            budget_left,
+            ..self.situation(now, path)
+        };
+        stream.latest_block = (wanted.plain_len, wanted.texture);
+        let choice = stream.policy.choose(&situation, &mut rng);
+        let mut planned = Vec::new();
+        if let Some(allowance) = allowance {
+            stream
+                .policy
+                .plan_shadows(&situation, allowance, &mut planned);
+        }
+        let decision = self
+            .trace
+            .is_on()
+            .then(|| Decision::new(stream, &situation, choice));
+        self.shadows.planned = planned;
+        self.trace.extend(decision);
+        self.rng = rng;
+        self.decided_at = now;
+        self.constraints = (peer_starved, affordable);
+        choice
+    }
+
+    /// What any decision of this moment looks at; what it is about is left open.
+    fn situation<'a>(&'a self, now: Time, path: &'a Path) -> Situation<'a> {
+        let link = &path.known.link;
+        Situation {
+            now,
+            plain_len: 0,
+            arms: self.arms.as_slice(),
+            live: self.history.live(),
+            electable: self.arms.electable(),
+            adaptive: self.arms.adaptive(),
+            texture: Texture::default(),
+            queued_behind: 0,
+            run: self.run,
+            overhead_nanos: self.overhead.nanos,
+            link_backlog: self.link_backlog(now, path),
+            shared: &path.known.codecs,
+            prices: Prices {
+                encode: self.price.get(),
+                decode: path.peer_budget.price(),
+            },
+            peer_starved: false,
+            affordable: Affordable::default(),
+            decode: &path.known.decode,
+            link,
+            rtt: &path.known.rtt,
+            budget_left: true,
+        }
+    }
+
+    /// What is known of each arm for the next block of a stream, or one of the latest length.
+    pub(in crate::session) fn explain(&self, stream: &Stream, path: &Path) -> Vec<ArmReport> {
+        let queued = stream.send.plain_len().min(self.block_len);
+        let (latest_len, latest_texture) = stream.latest_block;
+        let (plain_len, texture) = if queued > 0 {
+            (queued, texture_of(stream))
+        } else {
+            (latest_len, latest_texture)
+        };
+        let (peer_starved, affordable) = self.constraints;
+        stream.policy.explain(&Situation {
+            plain_len,
+            texture,
+            peer_starved,
+            affordable,
+            ..self.situation(self.decided_at, path)
+        })
+    }
+
+    /// Has the block that was just gathered tried with other arms too, if that was planned.
+    pub(super) fn begin_shadow(&mut self, lead: StreamId, texture: Texture, arm: Arm) {
+        if self.shadows.planned.is_empty() {
+            return;
+        }
+        let all = self.arms.as_slice();
+        let arms = self.shadows.planned.drain(..).map(|at| all[at]).collect();
+        let subject = Subject {
+            stream: lead,
+            own: self.builder.is_mostly(lead),
+            // As it came out, which is how the block itself will be learned from.
+            class: BlockClass::of(self.builder.plain_len, texture),
+            sent: Sent { arm, level: None },
+        };
+        let encodes = arm != Arm::IDENTITY;
+        self.shadows
+            .begin(subject, arms, self.builder.parts(), encodes);
+    }
+
+    pub(in crate::session) fn take_shadow(&mut self) -> Option<ShadowJob> {
+        self.shadows.take_job()
+    }
+
+    /// Takes in what other arms made of a block.
+    pub(in crate::session) fn on_shadowed(
+        &mut self,
+        now: Time,
+        mut block: ShadowedBlock,
+        streams: &mut Streams,
+        path: &mut Path,
+    ) {
+        let plain_len = block.plain.len();
+        let Some((subject, taken)) = self.shadows.on_shadowed(&mut block) else {
+            return;
+        };
+        self.budget.spend(now, taken);
+        let mut sent = subject.sent;
+        for result in block.results {
+            let own = streams.find(subject.stream).filter(|_| subject.own);
+            sent.level = path.known.codecs.record_shadow(
+                own.and_then(|stream| stream.policy.own_model()),
+                now,
+                subject.class,
+                &Shadowed {
+                    arm: result.arm,
+                    plain_len,
+                    wire_len: result.wire_len,
+                    encode: result.encode,
+                    decode: result.decode,
+                },
+                sent,
+            );
+        }
+    }
+}
+
+/// What may wait for a link of known rate without being decided too early.
+pub(in crate::session) fn late_bytes(link: &LinkEstimator) -> Option<usize> {
+    let LinkRate::About(rate) = link.rate() else {
+        return None;
+    };
+    Some(((rate.get() * LATE.as_secs_f64()) as usize).max(LEAST_LATE))
+}
+
+/// What the messages in front of a stream's queue look like; only asked where the policy cares.
+pub(super) fn texture_of(stream: &Stream) -> Texture {
+    if !stream.policy.is_adaptive() {
+        return Texture::default();
+    }
+    let queue = stream.send.queue.iter().take(8);
+    Texture::of(queue.map(|queued| queued.payload.as_ref()))
+}

@@ -1,0 +1,260 @@
+//! What became of a block: its header and body into the output, what is learned from it.
+
+use core::time::Duration;
+
+use super::{Encoding, Sender};
+use crate::codecs::{Arm, Encoded};
+use crate::control::{Fed, SentBlock, Texture};
+use crate::session::history::SlotUse;
+use crate::session::job::EncodedBlock;
+use crate::session::path::Path;
+use crate::session::stats::StreamStats;
+use crate::session::stream::Streams;
+use crate::units::{Time, saturating_nanos};
+use crate::wire::{BlockHeader, Control, Slot};
+
+/// A block of so many bytes is copied behind its header: one slice in the write instead of two.
+/// Arbitrary: those with short headers (docs/wire.md).
+const MAX_JOINED: usize = 2048;
+
+impl Sender {
+    pub(super) fn emit_identity(
+        &mut self,
+        now: Time,
+        texture: Texture,
+        streams: &mut Streams,
+        path: &mut Path,
+    ) {
+        let crc = if self.with_check {
+            let mut hasher = crc32fast::Hasher::new();
+            self.builder.parts().for_each(|part| hasher.update(part));
+            hasher.finalize()
+        } else {
+            0
+        };
+        let start = self.output.position();
+        self.put_header(Arm::IDENTITY, None, None, self.builder.plain_len, crc);
+        let bytes = core::mem::take(&mut self.builder.bytes);
+        if self.builder.shared.is_empty() && bytes.len() > MAX_JOINED {
+            let end = bytes.len();
+            self.output.put_owned(bytes, end);
+        } else {
+            let mut at = 0;
+            for (end, payload) in self.builder.shared.drain(..) {
+                self.output
+                    .put_small(|out| out.extend_from_slice(&bytes[at..end]));
+                self.output.put_shared(payload);
+                at = end;
+            }
+            self.output
+                .put_small(|out| out.extend_from_slice(&bytes[at..]));
+            self.output.recycle(bytes);
+        }
+        let sent = SentBlock {
+            now,
+            arm: 0,
+            plain_len: self.builder.plain_len,
+            wire_len: self.builder.plain_len,
+            encode: Duration::ZERO,
+            texture,
+        };
+        self.record_estimates(&sent, streams, path);
+        path.peer_budget.on_block(now, 0.0);
+        self.on_emitted(now, Arm::IDENTITY, start, Duration::ZERO, streams, path);
+    }
+
+    /// Takes in an encoded block; its time was `elapsed`.
+    pub(in crate::session) fn on_encoded(
+        &mut self,
+        now: Time,
+        block: EncodedBlock,
+        elapsed: Duration,
+        streams: &mut Streams,
+        path: &mut Path,
+    ) {
+        let Some(Encoding { arm, texture, slot }) = self.encoding.take() else {
+            return;
+        };
+        self.budget.spend(now, elapsed);
+        self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(elapsed));
+        let EncodedBlock {
+            plain,
+            wire,
+            crc,
+            result,
+            context,
+        } = block;
+        if let Some(taken) = slot {
+            if let (true, Some(define)) = (context.is_some(), taken.define) {
+                for define in self.history.undefine().chain([define]) {
+                    self.inflight.on_control();
+                    let define = Control::Define(define);
+                    self.output.put_small(|out| define.put(out));
+                }
+            }
+            self.history.give_back(taken, context, &plain);
+        }
+        let start = self.output.position();
+        let failed = result.is_err();
+        let written = match result {
+            Ok(Encoded::Written(len)) => Some(len),
+            Ok(Encoded::NotSmaller) => {
+                self.count_members(streams, |stats| stats.not_smaller += 1);
+                None
+            }
+            Err(_) => {
+                self.count_members(streams, |stats| stats.failed += 1);
+                None
+            }
+        };
+        // The estimates know the time that the arm took even where its result was of no use.
+        let sent = SentBlock {
+            now,
+            arm: self.arms.position(arm).unwrap_or(0),
+            plain_len: plain.len(),
+            wire_len: written.unwrap_or(plain.len()),
+            encode: elapsed,
+            texture,
+        };
+        let young = slot.is_some_and(|slot| slot.young);
+        let level = if failed || young {
+            None
+        } else {
+            self.record_estimates(&sent, streams, path)
+        };
+        // A level that a history has part in is not the block's own.
+        self.shadows.on_encoded(level.filter(|_| slot.is_none()));
+        let decode_nanos = path.decode_nanos(arm, plain.len());
+        path.peer_budget.on_block(now, decode_nanos);
+        let sent_as = if let Some(len) = written {
+            self.put_header(arm, slot, Some(plain.len()), len, crc);
+            self.put_body(wire, len);
+            self.output.recycle(plain);
+            arm
+        } else {
+            let len = plain.len();
+            self.put_header(Arm::IDENTITY, None, None, len, crc);
+            self.put_body(plain, len);
+            self.output.recycle(wire);
+            Arm::IDENTITY
+        };
+        self.on_emitted(now, sent_as, start, elapsed, streams, path);
+    }
+
+    fn put_body(&mut self, buffer: Vec<u8>, end: usize) {
+        if end > MAX_JOINED {
+            self.output.put_owned(buffer, end);
+        } else {
+            self.output
+                .put_small(|out| out.extend_from_slice(&buffer[..end]));
+            self.output.recycle(buffer);
+        }
+    }
+
+    fn put_header(
+        &mut self,
+        arm: Arm,
+        history: Option<SlotUse>,
+        plain_len: Option<usize>,
+        body_len: usize,
+        crc: u32,
+    ) {
+        let check = if self.with_check {
+            self.check.advance(crc)
+        } else {
+            0
+        };
+        let alone = Slot::new(arm.codec.to_wire());
+        let Some(slot) = history.map(|history| history.slot).or(alone) else {
+            return;
+        };
+        let mut header = BlockHeader {
+            slot,
+            epoch: history.and_then(|history| history.epoch),
+            plain_len: None,
+            body_len,
+            check,
+        };
+        if !header.is_short() {
+            header.plain_len = plain_len;
+        }
+        let with_check = self.with_check;
+        self.output.put_small(|out| header.put(out, with_check));
+    }
+
+    fn on_emitted(
+        &mut self,
+        now: Time,
+        arm: Arm,
+        start: u64,
+        elapsed: Duration,
+        streams: &mut Streams,
+        path: &mut Path,
+    ) {
+        let wire_len = (self.output.position() - start) as usize;
+        let was_blocked = core::mem::take(&mut path.was_blocked);
+        // Where the system does not say what it holds, a socket that was full has at least drained since.
+        let held = path.unsent().map_or(was_blocked, |unsent| unsent > 0);
+        let fed = if self.block_waits(start) || held {
+            Fed::Backlogged
+        } else if self.run > 0 && arm != Arm::IDENTITY {
+            Fed::EndBound
+        } else {
+            Fed::Overlapping
+        };
+        self.last_block_end = self.output.position();
+        let goes_on = !self.ready.is_empty() && self.output.len() < self.output_limit;
+        self.overhead.emitted_at = goes_on.then_some(now);
+        self.inflight.on_block(
+            wire_len,
+            self.builder.plain_len,
+            self.output.position(),
+            fed,
+        );
+        let plain_len = self.builder.plain_len.max(1);
+        for member in &self.builder.members {
+            let Some(stream) = streams.find(member.stream) else {
+                continue;
+            };
+            let share =
+                |of: u64| (u128::from(of) * member.plain as u128 / plain_len as u128) as u64;
+            stream.stats.record(
+                arm,
+                u64::from(member.messages),
+                member.plain as u64,
+                share(wire_len as u64),
+                Duration::from_nanos(share(saturating_nanos(elapsed))),
+            );
+        }
+        self.builder.members.clear();
+    }
+
+    /// Learns from a block, for all streams and for the one whose it is; says what its level was.
+    fn record_estimates(
+        &self,
+        sent: &SentBlock,
+        streams: &mut Streams,
+        path: &mut Path,
+    ) -> Option<f32> {
+        let arm = *self.arms.as_slice().get(sent.arm)?;
+        let level = path.known.codecs.record_sent(arm, sent);
+        let members = &self.builder.members;
+        let alone = members.len() == 1;
+        for member in members {
+            if alone || self.builder.is_mostly(member.stream) {
+                if let Some(stream) = streams.find(member.stream) {
+                    stream.policy.record_sent(sent, arm, &path.known.codecs);
+                }
+            }
+        }
+        level
+    }
+
+    fn count_members(&self, streams: &mut Streams, count: impl Fn(&mut StreamStats)) {
+        for member in &self.builder.members {
+            if let Some(stream) = streams.find(member.stream) {
+                count(&mut stream.stats);
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! The sending side: which messages make the next block, with which arm, and what became of it.
+
+mod choose;
+mod emit;
+
+use std::collections::VecDeque;
+
+use fastrand::Rng;
+
+pub(super) use self::choose::late_bytes;
+use self::choose::texture_of;
+use super::block::BlockBuilder;
+use super::event::Event;
+use super::flight::Flight;
+use super::history::{SendHistory, SlotUse};
+use super::inflight::Inflight;
+use super::job::EncodeJob;
+use super::output::Output;
+use super::path::{Overhead, Path};
+use super::shadow::Shadows;
+use super::stream::{SendStream, Streams};
+use super::trace::Trace;
+use crate::codecs::Arm;
+use crate::control::{
+    Affordable, Arms, BudgetPrice, BudgetRate, CodecBudget, LinkRate, Reason, Texture,
+};
+use crate::units::{CpuLoad, Time};
+use crate::wire::{Check, RecordWriter, StreamId};
+
+/// Payload bytes that a stream may put into a block before others get their turn. Arbitrary: four
+/// streams share a block of the default length.
+const QUANTUM: isize = 16 << 10;
+/// What a stream may save up of turns that a full block cut short. Arbitrary: one block of the
+/// default length.
+const MAX_DEFICIT: isize = 4 * QUANTUM;
+/// Streams that are asked whether they join a block before it is closed without them. Arbitrary: the
+/// time for a block is bounded, however many streams wait.
+const MAX_ASKED: usize = 64;
+/// The most that `run` counts to. Arbitrary: with so many blocks behind it only the slowest stage counts.
+const MOST_RUN: u32 = 64;
+
+/// The block that is about to be built.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    plain_len: usize,
+    /// Plain bytes that will still wait behind it.
+    queued_behind: usize,
+    texture: Texture,
+}
+
+/// The block that is being encoded.
+#[derive(Clone, Copy, Debug)]
+struct Encoding {
+    arm: Arm,
+    texture: Texture,
+    /// Where it goes, if it has a history.
+    slot: Option<SlotUse>,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    pub(super) output: Output,
+    pub(super) inflight: Inflight,
+    pub(super) arms: Arms,
+    pub(super) budget: CodecBudget,
+    pub(super) encode_nanos: u64,
+    /// Streams that have something to send, in the order of their turns.
+    ready: VecDeque<StreamId>,
+    writer: RecordWriter,
+    check: Check,
+    with_check: bool,
+    block_len: usize,
+    rng: Rng,
+    builder: BlockBuilder,
+    job: Option<EncodeJob>,
+    /// The block that is being encoded; its members stand in the builder.
+    encoding: Option<Encoding>,
+    pub(super) history: SendHistory,
+    price: BudgetPrice,
+    pub(super) shadows: Shadows,
+    pub(super) trace: Trace,
+    /// Blocks built without a pause.
+    run: u32,
+    decided_at: Time,
+    /// Whether the peer was starved at the latest decision, and the codec time that it could take.
+    constraints: (bool, Affordable),
+    overhead: Overhead,
+    /// This end's processor load.
+    pub(super) load: CpuLoad,
+    /// Output position after the latest block.
+    last_block_end: u64,
+    /// What is sent ahead of acknowledgements while the rate is not known.
+    pub(super) flight: Flight,
+    /// When the next block's codec time is there.
+    budget_at: Option<Time>,
+    /// Output that may wait before no more is built.
+    output_limit: usize,
+    /// Nothing more is sent before an acknowledgement comes, so it should come soon.
+    pub(super) wants_probe: bool,
+    /// When the output last became not empty, and its position then.
+    offered: Option<(Time, u64)>,
+}
+
+impl Sender {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            output: Output::default(),
+            inflight: Inflight::default(),
+            arms: Arms::new(&[], &[], |_| false),
+            budget: CodecBudget::limited(Time::ZERO, BudgetRate::ZERO),
+            encode_nanos: 0,
+            ready: VecDeque::new(),
+            writer: RecordWriter::default(),
+            check: Check::default(),
+            with_check: true,
+            block_len: 0,
+            rng: Rng::with_seed(seed),
+            builder: BlockBuilder::default(),
+            job: None,
+            encoding: None,
+            history: SendHistory::default(),
+            price: BudgetPrice::default(),
+            shadows: Shadows::default(),
+            trace: Trace::default(),
+            run: 0,
+            decided_at: Time::ZERO,
+            constraints: (false, Affordable::default()),
+            overhead: Overhead::default(),
+            load: CpuLoad::IDLE,
+            last_block_end: 0,
+            flight: Flight::default(),
+            budget_at: None,
+            output_limit: 0,
+            wants_probe: false,
+            offered: None,
+        }
+    }
+
+    /// The handshake is complete.
+    pub(super) fn begin(&mut self, arms: Arms, with_check: bool, block_len: usize) {
+        self.arms = arms;
+        self.with_check = with_check;
+        self.block_len = block_len;
+    }
+
+    /// Whether nothing is queued or being encoded.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.encoding.is_none()
+    }
+
+    /// When blocks that wait for an acknowledgement go on without, or there is codec time for the next.
+    pub(super) fn held_until(&self) -> Option<Time> {
+        let builds = self.encoding.is_none()
+            && !self.ready.is_empty()
+            && self.output.len() < self.output_limit;
+        let held = self.flight.held_until().into_iter();
+        held.chain(self.budget_at).min().filter(|_| builds)
+    }
+
+    /// Whether a block is with a codec.
+    pub(super) const fn is_encoding(&self) -> bool {
+        self.encoding.is_some()
+    }
+
+    /// Puts a stream in line if it has something that may be sent.
+    pub(super) fn on_sendable(&mut self, id: StreamId, send: &mut SendStream) {
+        if !send.is_ready && send.can_send() {
+            send.is_ready = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    pub(super) fn take_job(&mut self) -> Option<EncodeJob> {
+        self.job.take()
+    }
+
+    /// Builds blocks until one's worth of output waits to be written or a codec has work.
+    pub(super) fn fill(
+        &mut self,
+        now: Time,
+        streams: &mut Streams,
+        path: &mut Path,
+        events: &mut VecDeque<Event>,
+    ) {
+        self.output_limit = self.late_limit(&path.known.link);
+        self.budget_at = None;
+        while self.encoding.is_none()
+            && self.output.len() < self.output_limit
+            && !self.ready.is_empty()
+            && self.build(now, streams, path, events)
+        {}
+        if self.offered.is_none() && self.output.len() > 0 {
+            self.offered = Some((now, self.output.position() - self.output.len() as u64));
+        }
+    }
+
+    /// Builds one block; false if none may be built now.
+    fn build(
+        &mut self,
+        now: Time,
+        streams: &mut Streams,
+        path: &mut Path,
+        events: &mut VecDeque<Event>,
+    ) -> bool {
+        let Some(lead) = self.lead(streams) else {
+            return false;
+        };
+        let Some(stream) = streams.find(lead) else {
+            return false;
+        };
+        let mut block_len = self.block_len;
+        let rate = path.known.link.rate();
+        if matches!(rate, LinkRate::About(_)) {
+            self.flight.on_known();
+        } else if stream.policy.is_adaptive() {
+            if let LinkRate::AtLeast(bound) = rate {
+                self.flight.on_bound(bound);
+            }
+            let ahead = self.inflight.ahead();
+            let Some(longest) = self.flight.block_len(now, ahead) else {
+                // Acknowledgements may be held back, but not with the reply to a probe.
+                self.wants_probe = true;
+                return self.pass_to_fixed(streams);
+            };
+            block_len = block_len.min(longest);
+        }
+        let budget_left = !self.budget.available(now).is_zero();
+        if !budget_left && stream.policy.is_adaptive() {
+            self.budget_at = self.worth_waiting(now, path);
+            if self.budget_at.is_some() {
+                return false;
+            }
+        }
+        let queued = stream.send.plain_len().saturating_mul(self.ready.len());
+        let wanted = Wanted {
+            plain_len: queued.min(block_len),
+            queued_behind: queued.saturating_sub(block_len),
+            texture: texture_of(stream),
+        };
+        let choice = self.choose(now, stream, wanted, path, budget_left);
+        let texture = wanted.texture;
+        let number = choice.arm;
+        let arm = self.arms.as_slice()[number];
+        let history = arm.history.then(|| self.history.take(arm)).flatten();
+        let (history, slot) = history.unzip();
+        // Where there is no room for a history, the block stands by itself.
+        let arm = if slot.is_some() { arm } else { arm.alone() };
+        let buffer = self.output.buffer();
+        self.builder.begin(buffer, arm == Arm::IDENTITY);
+        self.gather(number, budget_left, block_len, streams);
+        if self.builder.plain_len == 0 {
+            // The streams in line were aborted meanwhile.
+            let buffer = core::mem::take(&mut self.builder.bytes);
+            self.output.recycle(buffer);
+            return true;
+        }
+        self.run = if self.ready.is_empty() && !self.block_waits(self.output.position()) {
+            self.run / 2
+        } else {
+            (self.run + 1).min(MOST_RUN)
+        };
+        self.begin_shadow(lead, texture, arm);
+        for member in &self.builder.members {
+            if let Some(stream) = streams.find(member.stream) {
+                stream.policy.on_sent(member.messages);
+                let stats = &mut stream.stats;
+                stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));
+                stats.latest = Some((arm, choice.reason));
+                if choice.reason == Reason::Budget && arm == Arm::IDENTITY {
+                    stats.out_of_budget += 1;
+                }
+                if member.stream == lead {
+                    stats.regret = stats.regret.saturating_add(choice.regret);
+                }
+            }
+            events.push_back(Event::Drained {
+                stream: member.stream,
+                bytes: member.drained,
+            });
+        }
+        if arm == Arm::IDENTITY {
+            self.emit_identity(now, texture, streams, path);
+        } else {
+            self.encoding = Some(Encoding { arm, texture, slot });
+            self.job = Some(EncodeJob {
+                arm,
+                plain: core::mem::take(&mut self.builder.bytes),
+                wire: self.output.buffer(),
+                with_check: self.with_check,
+                history,
+            });
+        }
+        true
+    }
+
+    /// Puts a stream in front that does not wait for an acknowledgement; false without one.
+    fn pass_to_fixed(&mut self, streams: &mut Streams) -> bool {
+        let asked = self.ready.len().min(MAX_ASKED);
+        let next = (1..asked).find(|at| {
+            let stream = streams.find(self.ready[*at]);
+            stream.is_some_and(|stream| !stream.policy.is_adaptive())
+        });
+        if let Some(at) = next {
+            self.ready.rotate_left(at);
+        }
+        next.is_some()
+    }
+
+    /// The stream whose turn it is, in front of the line.
+    fn lead(&mut self, streams: &mut Streams) -> Option<StreamId> {
+        loop {
+            let &id = self.ready.front()?;
+            let alone = self.ready.len() == 1;
+            match streams.find(id) {
+                None => {
+                    self.ready.pop_front();
+                }
+                Some(stream) if alone || stream.send.deficit + QUANTUM > 0 => {
+                    return Some(id);
+                }
+                Some(stream) => {
+                    // It has sent ahead: its turn goes to the others, and counts.
+                    stream.send.deficit += QUANTUM;
+                    self.ready.rotate_left(1);
+                }
+            }
+        }
+    }
+
+    /// Takes messages of the stream in front, and of others that would choose the same arm, by deficit
+    /// round robin (Shreedhar and Varghese 1995).
+    fn gather(
+        &mut self,
+        number: usize,
+        budget_left: bool,
+        block_len: usize,
+        streams: &mut Streams,
+    ) {
+        let mut asked = 0;
+        let mut lead = true;
+        // Those that stay in line without a turn, in their order.
+        let mut passed = VecDeque::new();
+        while let Some(id) = self.ready.pop_front() {
+            let Some(stream) = streams.find(id) else {
+                continue;
+            };
+            let joins = lead
+                || stream
+                    .policy
+                    .joins(number, self.arms.as_slice(), budget_left);
+            lead = false;
+            if !joins {
+                passed.push_back(id);
+                asked += 1;
+                if asked == MAX_ASKED {
+                    break;
+                }
+                continue;
+            }
+            let send = &mut stream.send;
+            let no_others = self.ready.is_empty();
+            send.deficit = (send.deficit + QUANTUM).min(MAX_DEFICIT);
+            if no_others && passed.is_empty() {
+                send.deficit = QUANTUM;
+            }
+            let Some(quantum) = usize::try_from(send.deficit)
+                .ok()
+                .filter(|quantum| *quantum > 0)
+            else {
+                self.ready.push_back(id);
+                continue;
+            };
+            let before = self.builder.plain_len;
+            let complete =
+                self.builder
+                    .take(&mut self.writer, id, send, block_len, quantum, no_others);
+            let taken = self.builder.plain_len - before;
+            send.deficit -= isize::try_from(taken).unwrap_or(isize::MAX);
+            send.is_ready = send.can_send();
+            if !send.is_ready {
+                send.deficit = 0;
+            } else if taken == 0 {
+                // Its message fits a block, but not what was left of this one: if it lost its place
+                // for that, it might come too late for every block. Its turn is still to come.
+                send.deficit -= QUANTUM;
+                self.ready.push_front(id);
+            } else {
+                self.ready.push_back(id);
+            }
+            if complete || self.builder.plain_len >= block_len {
+                break;
+            }
+        }
+        while let Some(id) = passed.pop_back() {
+            self.ready.push_front(id);
+        }
+    }
+
+    /// Whether a block before output position `before` is not written yet; control frames do not count.
+    fn block_waits(&self, before: u64) -> bool {
+        let written = self.output.position() - self.output.len() as u64;
+        self.last_block_end > written && self.last_block_end <= before
+    }
+
+    /// The socket has taken `written` more bytes.
+    pub(super) fn on_written(&mut self, now: Time, written: usize, path: &mut Path) {
+        self.output.advance(written);
+        let position = self.output.position() - self.output.len() as u64;
+        self.inflight
+            .on_written(now, position, path.known.rtt.smoothed());
+        self.inflight
+            .on_bytes_written(now, written, path.known.link.rate());
+        if self.output.len() == 0 {
+            if let Some((since, from)) = self.offered.take() {
+                path.known
+                    .link
+                    .record_send(position - from, now.saturating_since(since));
+            }
+        }
+    }
+}
