@@ -119,6 +119,8 @@ pub struct LinkEstimator {
     news_needed: u32,
     /// Whether it was raised since the link last showed its rate.
     raised: bool,
+    /// Bytes that passed a busy link before its rate was known, and the time they took.
+    early: (f64, Duration),
 }
 
 impl Default for LinkEstimator {
@@ -138,6 +140,7 @@ impl Default for LinkEstimator {
             news: 0,
             news_needed: 1,
             raised: false,
+            early: (0.0, Duration::ZERO),
         }
     }
 }
@@ -153,6 +156,10 @@ const MOST_BEYOND: f64 = 20.0;
 /// Growth of a measured rate likewise, if the link is fast and the acknowledgement covers a span so
 /// long that it would show one that is any slower than the codec ..
 const RISE: f64 = 1.25;
+/// .. on a link that is taken for faster than `FAST`, bytes per second: there it is the ends that are slow, mostly,
+/// and little comes between two acknowledgements. Arbitrary.
+const FAST_RISE: f64 = 2.0;
+const FAST: f64 = 375e6;
 const CLEAR_SPAN: Duration = Duration::from_millis(1);
 /// News of which so much may be needed for a rise. Arbitrary.
 const MOST_NEWS: u32 = 16;
@@ -234,7 +241,8 @@ impl LinkEstimator {
                         if self.news >= self.news_needed {
                             self.news = 0;
                             self.raised = true;
-                            *known = (*known * RISE).min(MOST_ASSUMED);
+                            let rise = if *known > FAST { FAST_RISE } else { RISE };
+                            *known = (*known * rise).min(MOST_ASSUMED);
                         }
                     }
                 }
@@ -257,7 +265,15 @@ impl LinkEstimator {
     fn record_busy(&mut self, rate: f64, time: Duration) {
         // What passes has room to.
         let rate = rate.max(self.passing);
-        let known = self.busy_rate.unwrap_or(rate);
+        let Some(known) = self.busy_rate else {
+            // A first rate stands for long where little else shows one: not from a moment.
+            self.early.0 += rate * time.as_secs_f64();
+            self.early.1 += time;
+            if self.early.1 >= CLEAR_SPAN {
+                self.busy_rate = Some(self.early.0 / self.early.1.as_secs_f64());
+            }
+            return;
+        };
         if core::mem::take(&mut self.raised) && rate < known {
             self.news_needed = (self.news_needed * 2).min(MOST_NEWS);
         } else if rate > known {

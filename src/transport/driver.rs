@@ -18,6 +18,7 @@ use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::Grant;
 use super::node::NodeShared;
+use super::pace::Pace;
 use super::path;
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use super::socket::MOST_UNSENT;
@@ -25,11 +26,12 @@ use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
 use crate::session::{
     BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session, SessionError, ShadowedBlock,
 };
-use crate::units::Time;
+use crate::units::{Time, saturating_nanos};
 use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
 
-/// Codec work that is likely to take longer leaves the executor's thread (architecture.md, invariant 6).
-const MAX_INLINE_NANOS: u64 = 100_000;
+/// Codec work that is likely to take longer leaves the executor's thread, and after so much of it other tasks
+/// get their turn (architecture.md, invariant 6).
+const MAX_INLINE: Duration = Duration::from_micros(100);
 /// Bytes that one read may bring.
 const READ_LEN: usize = 64 << 10;
 /// Rounds of a poll after which other tasks get their turn.
@@ -94,6 +96,11 @@ pub(super) struct Driver<I> {
     timer_at: Option<Time>,
     /// When the system was last asked about the socket.
     sampled: Option<Time>,
+    pace: Pace,
+    /// What the encode under way elsewhere was thought to take at most, ns.
+    prior_nanos: u64,
+    /// Codec work done on this thread since the poll began.
+    inline: Duration,
     /// What the socket takes before it is full.
     unsent_limit: u32,
     /// How the end comes on, once the application has asked for it.
@@ -130,6 +137,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
             sampled: None,
+            pace: Pace::default(),
+            prior_nanos: 0,
+            inline: Duration::ZERO,
             unsent_limit: MOST_UNSENT,
             closing: None,
             state: State::Open,
@@ -261,6 +271,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             match done {
                 Ok(Done::Encoded(block, elapsed)) => {
                     self.grant.spend(elapsed);
+                    self.pace.record(self.prior_nanos, elapsed);
                     self.session.handle_encoded(now, block, elapsed);
                 }
                 Ok(Done::Decoded(block, elapsed)) => {
@@ -320,7 +331,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         while let Some(job) = self.session.poll_decode() {
             let mut worker = self.node.take_worker();
             let clock = self.clock;
-            if prior_decode_nanos(job.codec(), job.likely_plain_len()) <= MAX_INLINE_NANOS {
+            if prior_decode_nanos(job.codec(), job.likely_plain_len())
+                <= saturating_nanos(MAX_INLINE)
+            {
                 let started = clock.now();
                 let block = worker.decode(job);
                 self.node.put_worker(worker);
@@ -330,6 +343,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.grant.spend(elapsed);
                 let _ = self.session.handle_decoded(block, elapsed);
                 self.take_input(now);
+                self.inline += elapsed;
+                if self.inline >= MAX_INLINE {
+                    return;
+                }
             } else {
                 let node = Arc::clone(&self.node);
                 self.work.spawn_blocking(move || {
@@ -383,7 +400,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             };
             let mut worker = self.node.take_worker();
             let clock = self.clock;
-            if prior_encode_nanos(job.arm(), job.plain_len()) <= MAX_INLINE_NANOS {
+            let prior = prior_encode_nanos(job.arm(), job.plain_len());
+            if self.pace.likely_nanos(prior) <= saturating_nanos(MAX_INLINE) {
                 let started = clock.now();
                 let block = worker.encode(job);
                 self.node.put_worker(worker);
@@ -391,8 +409,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.now = now;
                 let elapsed = now.saturating_since(started);
                 self.grant.spend(elapsed);
+                self.pace.record(prior, elapsed);
                 self.session.handle_encoded(now, block, elapsed);
+                self.inline += elapsed;
+                if self.inline >= MAX_INLINE {
+                    // What there is goes out first.
+                    return;
+                }
             } else {
+                self.prior_nanos = prior;
                 let node = Arc::clone(&self.node);
                 self.work.spawn_blocking(move || {
                     let started = clock.now();
@@ -592,10 +617,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.now = this.clock.now();
+        this.inline = Duration::ZERO;
         for _ in 0..MAX_ROUNDS {
             let moved = this.round(cx);
             if this.state != State::Open && this.poll_end(cx).is_ready() {
                 return Poll::Ready(());
+            }
+            if this.inline >= MAX_INLINE {
+                break;
             }
             if !moved && !this.poll_timer(cx) {
                 return Poll::Pending;

@@ -14,6 +14,7 @@ mod listener;
 pub mod load;
 mod memory;
 mod node;
+mod pace;
 mod path;
 mod shared;
 mod socket;

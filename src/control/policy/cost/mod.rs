@@ -63,6 +63,8 @@ const LEAST_HORIZON: f64 = 8.0;
 const MOST_HORIZON: f64 = 4096.0;
 /// Share of its processor time that a shadow is taken to cost those who wait: it runs beside them.
 const SHADOW_PRICE: f64 = 0.25;
+/// .. and where it is the codec that makes them wait: then the processors are busy with it. Both arbitrary.
+const BOUND_PRICE: f64 = 0.5;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
 /// makes messages late. Arbitrary.
 const LITTLE: f64 = 0.02;
@@ -508,7 +510,15 @@ impl Cost {
         };
         let seen = self.own.blocks(self.class) as f64;
         let horizon = seen.clamp(LEAST_HORIZON, MOST_HORIZON);
-        let price = SHADOW_PRICE + stages(situation).encode_price;
+        let stages = stages(situation);
+        let codec_bound =
+            stages.followers >= 1.0 && stages.link_nanos(chosen.wire_len) < chosen.encode_nanos;
+        let beside = if codec_bound {
+            BOUND_PRICE
+        } else {
+            SHADOW_PRICE
+        };
+        let price = beside + stages.encode_price;
         // The block itself comes first.
         let affordable = situation.affordable.encode_nanos;
         let reserved = affordable.map_or(0.0, |_| chosen.encode_nanos);
