@@ -5,12 +5,17 @@
 use bytes::BytesMut;
 use core::time::Duration;
 use libfuzzer_sys::fuzz_target;
+use tautline::dictionary::{Acceptance, AcceptancePolicy};
 use tautline::session::{CodecWorker, Role, Session, SessionConfig};
 use tautline::units::Time;
 
+fn config() -> SessionConfig {
+    SessionConfig::default().accept_dictionaries(AcceptancePolicy::new(Acceptance::Always))
+}
+
 /// The first bytes that a session has to say: its hello.
 fn hello() -> Vec<u8> {
-    let Ok(session) = Session::new(Role::Connector, SessionConfig::default(), Time::ZERO) else { return Vec::new() };
+    let Ok(session) = Session::new(Role::Connector, config(), Time::ZERO) else { return Vec::new() };
     let mut slices = [std::io::IoSlice::new(&[]); 4];
     let filled = session.fill_slices(&mut slices);
     slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect()
@@ -18,7 +23,7 @@ fn hello() -> Vec<u8> {
 
 fuzz_target!(|input: (bool, &[u8])| {
     let (after_handshake, bytes) = input;
-    let Ok(mut session) = Session::new(Role::Acceptor, SessionConfig::default(), Time::ZERO) else { return };
+    let Ok(mut session) = Session::new(Role::Acceptor, config(), Time::ZERO) else { return };
     let mut worker = CodecWorker::new(20);
     let mut input = BytesMut::new();
     if after_handshake {
@@ -32,6 +37,11 @@ fuzz_target!(|input: (bool, &[u8])| {
         while let Some(job) = session.poll_decode() {
             let block = worker.decode(job);
             let _ = session.handle_decoded(block, Duration::ZERO);
+            worked = true;
+        }
+        while let Some(job) = session.poll_dictionary(Time::ZERO) {
+            let work = worker.dictionary(job);
+            let _ = session.handle_dictionary(Time::ZERO, work, Duration::ZERO);
             worked = true;
         }
         let _ = session.poll_encode(Time::ZERO);

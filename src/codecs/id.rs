@@ -71,8 +71,9 @@ impl fmt::Debug for CodecId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(pub i8);
 
-/// One thing that a policy can choose: a codec at a level, with history or without. Written `zstd:3`,
-/// `lz4` where the codec has no levels or the default one is meant, and `zstd:3+history`.
+/// One thing that a policy can choose: a codec at a level, with history, with a dictionary, or with neither.
+/// Written `zstd:3`, `lz4` where the codec has no levels or the default one is meant, `zstd:3+history` and
+/// `zstd:3+dictionary`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arm {
     /// The codec.
@@ -81,6 +82,9 @@ pub struct Arm {
     pub level: Level,
     /// Whether each block is encoded with those before it as its past.
     pub history: bool,
+    /// Whether it is encoded with the dictionary of its class of traffic. Blocks with history need no such arm:
+    /// their past begins with the dictionary where there is one.
+    pub dictionary: bool,
 }
 
 impl Arm {
@@ -93,6 +97,7 @@ impl Arm {
             codec,
             level: Level(level),
             history: false,
+            dictionary: false,
         }
     }
 
@@ -101,6 +106,17 @@ impl Arm {
     pub const fn with_history(self) -> Self {
         Self {
             history: true,
+            dictionary: false,
+            ..self
+        }
+    }
+
+    /// The same codec and level with a dictionary, each block otherwise by itself.
+    #[must_use]
+    pub const fn with_dictionary(self) -> Self {
+        Self {
+            history: false,
+            dictionary: true,
             ..self
         }
     }
@@ -110,20 +126,26 @@ impl Arm {
     pub const fn alone(self) -> Self {
         Self {
             history: false,
+            dictionary: false,
             ..self
         }
     }
 }
 
-/// What follows the name of an arm with history.
+/// What follows the name of an arm with history, and of one with a dictionary.
 const HISTORY: &str = "+history";
+const DICTIONARY: &str = "+dictionary";
 
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let history = if self.history { HISTORY } else { "" };
+        let past = match (self.history, self.dictionary) {
+            (true, _) => HISTORY,
+            (_, true) => DICTIONARY,
+            _ => "",
+        };
         match self.level.0 {
-            0 => f.pad(&format!("{}{history}", self.codec)),
-            level => f.pad(&format!("{}:{level}{history}", self.codec)),
+            0 => f.pad(&format!("{}{past}", self.codec)),
+            level => f.pad(&format!("{}:{level}{past}", self.codec)),
         }
     }
 }
@@ -149,12 +171,16 @@ pub enum ParseArmError {
 impl FromStr for Arm {
     type Err = ParseArmError;
 
-    /// Reads `zstd:3`, `zstd` (default level of the family), `lz4` or `zstd:3+history`. Whether this build has the
+    /// Reads `zstd:3`, `zstd` (default level of the family), `lz4`, `zstd:3+history` or `zstd:3+dictionary`. Whether this build has the
     /// codec and the codec has the level is for [`Codecs`](super::Codecs) to say.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (text, history) = match text.strip_suffix(HISTORY) {
             Some(text) => (text, true),
             None => (text, false),
+        };
+        let (text, dictionary) = match text.strip_suffix(DICTIONARY) {
+            Some(text) if !history => (text, true),
+            _ => (text, false),
         };
         let (name, level) = match text.split_once(':') {
             Some((name, level)) => (name, Some(level)),
@@ -177,6 +203,7 @@ impl FromStr for Arm {
             codec,
             level,
             history,
+            dictionary,
         })
     }
 }
@@ -195,11 +222,14 @@ mod tests {
             "deflate:6",
             "lz4+history",
             "zstd:3+history",
+            "lz4+dictionary",
+            "zstd:3+dictionary",
         ] {
             assert_eq!(text.parse::<Arm>().expect("a known arm").to_string(), text);
         }
         assert!("brotli:3".parse::<Arm>().is_err());
         assert!("zstd:999".parse::<Arm>().is_err());
         assert!("zstd+past".parse::<Arm>().is_err());
+        assert!("zstd+dictionary+history".parse::<Arm>().is_err());
     }
 }

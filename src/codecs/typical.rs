@@ -251,6 +251,46 @@ const ROWS: &[Row] = &[
     ),
 ];
 
+// With a dictionary of 16 KiB. At 256 B measured on signalling (docs/benchmarks.md, "Dictionaries"), in the
+// proportions of the same run to the rows above; beyond that, what the codec takes without.
+const DICTIONARY_ROWS: &[Row] = &[
+    row(
+        CodecId::LZ4,
+        0,
+        [240, 3_000, 32_000],
+        [110, 750, 8_800],
+        [93, 85, 80],
+    ),
+    row(
+        CodecId::ZSTD,
+        -1,
+        [850, 4_900, 45_000],
+        [210, 1_700, 14_000],
+        [92, 90, 90],
+    ),
+    row(
+        CodecId::ZSTD,
+        1,
+        [900, 8_800, 62_000],
+        [290, 3_500, 18_000],
+        [100, 100, 100],
+    ),
+    row(
+        CodecId::ZSTD,
+        3,
+        [1_000, 11_000, 78_000],
+        [300, 3_500, 18_000],
+        [103, 101, 101],
+    ),
+    row(
+        CodecId::ZSTD,
+        19,
+        [29_000, 830_000, 19_000_000],
+        [380, 5_100, 41_000],
+        [110, 107, 109],
+    ),
+];
+
 /// Logarithm of zstd 1's ratio at 256 B, 4 KiB and 64 KiB: medians as above.
 const TYPICAL_LEVEL: [f64; 3] = [0.35, 1.26, 1.97];
 
@@ -258,12 +298,24 @@ const TYPICAL_LEVEL: [f64; 3] = [0.35, 1.26, 1.97];
 /// and FIX traffic.
 const TYPICAL_HISTORY_LEVEL: [f64; 3] = [1.65, 2.0, 2.1];
 
+/// The same with a dictionary: at 256 B the mean over signalling and logs (docs/benchmarks.md); above that arbitrary,
+/// between it and what blocks have without one.
+const TYPICAL_DICTIONARY_LEVEL: [f64; 3] = [1.0, 1.5, 2.0];
+
 /// Every arm that was measured and that this build has: codecs with all the levels that differ
 /// from their neighbours.
 pub fn measured_arms() -> impl Iterator<Item = Arm> {
     ROWS.iter()
         .map(|row| row.arm)
         .filter(|arm| *arm != Arm::IDENTITY && super::info(arm.codec).is_some())
+}
+
+/// Arms with a dictionary: those that were measured and that this build has.
+pub(crate) fn dictionary_arms() -> impl Iterator<Item = Arm> {
+    DICTIONARY_ROWS
+        .iter()
+        .map(|row| row.arm.with_dictionary())
+        .filter(|arm| super::takes_dictionary(arm.codec))
 }
 
 /// Standard deviation of an arm's strength over the corpora: how far its typical strength may be
@@ -295,6 +347,11 @@ pub(crate) fn typical_history_level(plain_len: f64) -> f64 {
     by_logarithm(TYPICAL_HISTORY_LEVEL, plain_len) * shorter.powf(0.3)
 }
 
+/// Logarithm of the ratio that zstd 1 with a dictionary typically reaches on blocks of `plain_len` bytes.
+pub(crate) fn typical_dictionary_level(plain_len: f64) -> f64 {
+    by_logarithm(TYPICAL_DICTIONARY_LEVEL, plain_len)
+}
+
 /// Distance from the first point, in steps between points: a factor of 16 each.
 fn octaves(len: f64) -> f64 {
     (len.max(1.0) / LENGTHS[0]).log2() / 4.0
@@ -318,7 +375,12 @@ pub(crate) fn typical(arm: Arm) -> Option<&'static Row> {
         Level(0) => super::default_level(arm.codec),
         level => level,
     };
-    let mut family = ROWS.iter().filter(|row| row.arm.codec == arm.codec);
+    let rows = if arm.dictionary {
+        DICTIONARY_ROWS
+    } else {
+        ROWS
+    };
+    let mut family = rows.iter().filter(|row| row.arm.codec == arm.codec);
     family
         .clone()
         .find(|row| row.arm.level >= level)

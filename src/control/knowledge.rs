@@ -31,7 +31,7 @@ pub(crate) struct Shadowed {
 fn sample_of(arm: Arm, sent: &SentBlock) -> Sample {
     Sample {
         now: sent.now,
-        class: BlockClass::of(sent.plain_len, sent.texture).with_history(arm.history),
+        class: BlockClass::of(sent.plain_len, sent.texture).of_arm(arm),
         plain_len: sent.plain_len,
         wire_len: sent.wire_len,
         encode_nanos: saturating_nanos(sent.encode),
@@ -71,7 +71,7 @@ impl CodecKnowledge {
         let row = typical(shadow.arm)?;
         let sample = Sample {
             now,
-            class,
+            class: class.of_arm(shadow.arm),
             plain_len: shadow.plain_len,
             wire_len: shadow.wire_len,
             encode_nanos: saturating_nanos(shadow.encode),

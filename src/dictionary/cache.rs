@@ -291,6 +291,24 @@ impl DictionaryCache {
         Ok(names)
     }
 
+    /// All that is there and whole, in the order in which it was stored; counts as no use.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn entries(&mut self) -> Result<Vec<CacheEntry>, CacheError> {
+        let mut entries = Vec::new();
+        for found in self.files()? {
+            match self.read(&found.id) {
+                Ok(Some(entry)) => entries.push(entry),
+                Ok(None) => {}
+                Err(_) => self.stats.failed += 1,
+            }
+        }
+        entries.sort_by_key(|entry| (entry.created, entry.dictionary.id()));
+        Ok(entries)
+    }
+
     /// Forgets a dictionary: it has lived its time, or must not be used any more. One that is not there is
     /// forgotten already.
     ///
@@ -355,6 +373,14 @@ impl DictionaryCache {
         id: &DictionaryId,
         now: SystemTime,
     ) -> Result<Option<CacheEntry>, CacheError> {
+        let entry = self.read(id)?;
+        if entry.is_some() {
+            touch(&self.path_of(id), now);
+        }
+        Ok(entry)
+    }
+
+    fn read(&mut self, id: &DictionaryId) -> Result<Option<CacheEntry>, CacheError> {
         let path = self.path_of(id);
         let failed = |error| CacheError::of(&path, error);
         let mut file = match File::open(&path) {
@@ -374,7 +400,6 @@ impl DictionaryCache {
             let _ = fs::remove_file(&path);
             return Ok(None);
         };
-        touch(&path, now);
         Ok(Some(entry))
     }
 

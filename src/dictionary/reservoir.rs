@@ -13,7 +13,7 @@ use bytes::Bytes;
 ///
 /// What a dictionary is trained on can be found in it. Never offer what is sensitive, and never offer
 /// messages of several trust domains to one reservoir.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reservoir {
     seed: u64,
     max_bytes: usize,

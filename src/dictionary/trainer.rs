@@ -222,7 +222,7 @@ impl Trained {
 /// ([`handle_trained`](Self::handle_trained)); take decisions ([`poll_event`](Self::poll_event)).
 ///
 /// A trainer serves one trust domain: give it nothing of another, and nothing sensitive.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Trainer {
     config: TrainerConfig,
     sample: Reservoir,
@@ -236,7 +236,7 @@ pub struct Trainer {
     stats: TrainerStats,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Live {
     dictionary: Dictionary,
     /// When it has lived its time.
@@ -295,6 +295,29 @@ impl Trainer {
     pub fn live(&self, id: &DictionaryId) -> Option<&Dictionary> {
         let dictionaries = self.live.iter().map(|live| &live.dictionary);
         dictionaries.into_iter().find(|it| it.id() == *id)
+    }
+
+    /// All live dictionaries, the newest first.
+    pub fn dictionaries(&self) -> impl Iterator<Item = &Dictionary> {
+        self.live.iter().map(|live| &live.dictionary)
+    }
+
+    /// Takes in what another trainer of the same class has seen: its sample, and those of its dictionaries
+    /// that are not live here.
+    pub fn absorb(&mut self, now: Time, other: &Self) {
+        for message in other.sample.messages() {
+            self.offer(message);
+        }
+        for live in other.live.iter().rev() {
+            if live.until > now && self.live(&live.dictionary.id()).is_none() {
+                self.make_live(live.until, live.dictionary.clone(), None);
+            }
+        }
+    }
+
+    /// The job that was given out last will not come back.
+    pub(crate) fn forget_job(&mut self) {
+        self.training = false;
     }
 
     /// What was done so far.

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 
 use bytes::BytesMut;
 
+use super::dictionaries::{DictionaryJob, DictionaryWork};
 use super::error::SessionError;
 use super::event::Event;
 use super::job::{DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
@@ -63,10 +64,14 @@ impl Session {
                 }
                 Taken::Control(Control::ProbeReply(reply)) => self.on_probe_reply(now, &reply),
                 Taken::Control(Control::Ack(ack)) => self.on_ack(now, &ack)?,
+                Taken::Control(Control::DictionaryAnswer(answer)) => {
+                    self.sender.dictionaries.on_answer(answer)?;
+                }
                 Taken::Ordered | Taken::Control(_) => {}
             }
             self.deliver()?;
         }
+        self.put_dictionary_answers();
         let given = self.sender.output.len();
         if given > MAX_OUTPUT {
             let (field, max) = ("bytes waiting for the peer to read", MAX_OUTPUT as u64);
@@ -106,6 +111,24 @@ impl Session {
     pub fn handle_shadowed(&mut self, now: Time, block: ShadowedBlock) {
         self.sender
             .on_shadowed(now, block, &mut self.streams, &mut self.path);
+    }
+
+    /// Takes in what came of work on dictionaries, which took `elapsed`.
+    ///
+    /// # Errors
+    ///
+    /// The peer has sent what is no dictionary, or another one than it said: the session is over.
+    pub fn handle_dictionary(
+        &mut self,
+        now: Time,
+        work: DictionaryWork,
+        elapsed: Duration,
+    ) -> Result<(), SessionError> {
+        self.check_open()?;
+        let result = self.take_dictionary_work(now, work, elapsed);
+        self.put_dictionary_answers();
+        self.take_dictionary_events();
+        self.fail_on(result)
     }
 
     /// Takes in a block that was decoded in `elapsed`.
@@ -219,6 +242,7 @@ impl Session {
             return None;
         }
         self.put_due_control(now);
+        self.put_dictionary_frames(now);
         let blocks = self.sender.inflight.blocks_sent();
         self.sender
             .fill(now, &mut self.streams, &mut self.path, &mut self.events);
@@ -235,6 +259,19 @@ impl Session {
     /// that has nothing better to do. Only one is under way at a time; it may be dropped.
     pub fn poll_shadow(&mut self) -> Option<ShadowJob> {
         self.sender.take_shadow()
+    }
+
+    /// Work on dictionaries, if there is any: off the way of messages, and off the executor's thread. It may
+    /// be dropped, and then is not asked for again.
+    pub fn poll_dictionary(&mut self, now: Time) -> Option<DictionaryJob> {
+        if self.state != State::Established {
+            return None;
+        }
+        let arrived = self.receiver.dictionaries.poll_job();
+        let budget = self.sender.budget.rate();
+        let job = arrived.or_else(|| self.sender.dictionaries.poll_job(now, budget));
+        self.take_dictionary_events();
+        job
     }
 
     /// Whether messages wait for their block or a block for its codec: decisions are due, and
@@ -265,10 +302,13 @@ impl Session {
             State::Handshaking { deadline } => Some(deadline),
             State::Closed(_) => None,
             State::Established | State::Draining => {
-                [self.ack_due(), self.probe_due(), self.sender.held_until()]
-                    .into_iter()
-                    .flatten()
-                    .min()
+                let due = [
+                    self.ack_due(),
+                    self.probe_due(),
+                    self.sender.held_until(),
+                    self.sender.piece_at,
+                ];
+                due.into_iter().flatten().min()
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What a session tells its driver.
 
 use super::SessionError;
+use super::dictionaries::DictionaryEvent;
 use crate::wire::{CloseCode, StreamId};
 
 /// Something happened.
@@ -22,6 +23,8 @@ pub enum Event {
     },
     /// The peer sends nothing more on a stream; what it had sent can still be taken.
     StreamEnded(StreamId, CloseCode),
+    /// Something about dictionaries that is worth keeping for the next session.
+    Dictionary(DictionaryEvent),
     /// The session begins to close, from either side: what is queued still goes, but nothing new is
     /// taken.
     Closing,

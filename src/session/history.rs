@@ -10,9 +10,12 @@
 //! A context that begins anew begins with [`Recent`], so that what one codec has seen is not lost on the
 //! next.
 
+use bytes::Bytes;
+
 use crate::codecs::{
     Arm, CodecId, DecodeContext, DecodeError, EncodeContext, EncodeError, context_memory_estimate,
 };
+use crate::dictionary::Dictionary;
 use crate::wire::{Define, GroupId, MAX_PRIME, Slot, WireError};
 
 /// Plain bytes that a context must have seen for its results to tell. Arbitrary: some forty messages of 200
@@ -43,6 +46,12 @@ impl Recent {
     pub(super) fn last(&self) -> &[u8] {
         &self.bytes[self.bytes.len().saturating_sub(MAX_PRIME)..]
     }
+}
+
+/// What a context begins with.
+fn prime(dictionary: Option<&Bytes>, recent: &Recent) -> Vec<u8> {
+    let dictionary = dictionary.map_or(&[][..], |content| content.as_ref());
+    [dictionary, recent.last()].concat()
 }
 
 /// What one job of encoding with history needs.
@@ -91,6 +100,8 @@ struct SendSlot {
     /// Blocks sent when it was used last.
     used: u64,
     memory: (usize, usize),
+    /// What it begins with before anything else, and the number that the peer knows it by.
+    dictionary: Option<(u64, Bytes)>,
 }
 
 /// How a block with history goes out.
@@ -106,7 +117,7 @@ pub(super) struct SlotUse {
 }
 
 /// The sender's contexts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SendHistory {
     slots: Vec<SendSlot>,
     recent: Recent,
@@ -118,6 +129,23 @@ pub(super) struct SendHistory {
     live: Vec<Arm>,
     /// Slots that the peer still holds contexts for, in vain.
     dropped: Vec<Slot>,
+    /// The first slot from [`FIRST_SLOT`] on that is for others.
+    end_slot: u8,
+}
+
+impl Default for SendHistory {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            recent: Recent::default(),
+            limits: (0, 0),
+            window_log: 0,
+            uses: 0,
+            live: Vec::new(),
+            dropped: Vec::new(),
+            end_slot: SLOTS,
+        }
+    }
 }
 
 impl SendHistory {
@@ -125,6 +153,19 @@ impl SendHistory {
     pub(super) fn begin(&mut self, limits: (usize, usize), window_log: u8) {
         self.limits = limits;
         self.window_log = window_log;
+    }
+
+    /// Slots from `end` on are for others.
+    pub(super) fn leave_slots(&mut self, end: u8) {
+        self.end_slot = end;
+    }
+
+    /// The peer does not hold a dictionary any more: slots that begin with it are as if never defined.
+    pub(super) fn forget_dictionary(&mut self, number: u64) {
+        let is_gone = |slot: &SendSlot| slot.dictionary.as_ref().is_some_and(|it| it.0 == number);
+        self.slots.retain(|slot| !is_gone(slot));
+        self.live.clear();
+        self.live.extend(self.slots.iter().map(|slot| slot.arm));
     }
 
     /// Memory held here, bytes.
@@ -144,8 +185,13 @@ impl SendHistory {
         here <= self.limits.0 && there <= self.limits.1
     }
 
-    /// The context for a block with `arm` and how the block goes out; `None` if there is no room for one.
-    pub(super) fn take(&mut self, arm: Arm) -> Option<(EncodeHistory, SlotUse)> {
+    /// The context for a block with `arm` and how the block goes out; `None` if there is no room for one. One that
+    /// is new begins with `dictionary`, while there is little else to begin with.
+    pub(super) fn take(
+        &mut self,
+        arm: Arm,
+        dictionary: Option<(u64, &Dictionary)>,
+    ) -> Option<(EncodeHistory, SlotUse)> {
         self.uses += 1;
         let uses = self.uses;
         if let Some(known) = self.slots.iter_mut().find(|slot| slot.arm == arm) {
@@ -170,7 +216,7 @@ impl SendHistory {
                 },
                 None => self.definition(slot, arm),
             };
-            return Some((self.beginning(None), begins));
+            return Some((self.beginning(slot, None), begins));
         }
         if !self.has_room(arm) {
             return None;
@@ -183,7 +229,7 @@ impl SendHistory {
                 (sum.0 + slot.memory.0, sum.1 + slot.memory.1)
             });
             let fits = held.0 + memory.0 <= self.limits.0 && held.1 + memory.1 <= self.limits.1;
-            if fits && self.slots.len() < usize::from(SLOTS - FIRST_SLOT) {
+            if fits && self.slots.len() < usize::from(self.end_slot - FIRST_SLOT) {
                 break;
             }
             let oldest = (0..self.slots.len()).min_by_key(|at| self.slots[*at].used)?;
@@ -195,14 +241,19 @@ impl SendHistory {
         }
         let slot = match &old {
             Some(old) => old.slot,
-            None => (FIRST_SLOT..SLOTS)
+            None => (FIRST_SLOT..self.end_slot)
                 .filter_map(Slot::new)
                 .find(|slot| self.slots.iter().all(|known| known.slot != *slot))?,
         };
         // To be defined anew is to be dropped.
         self.dropped.retain(|dropped| *dropped != slot);
+        let worth = |it: &Dictionary| {
+            self.recent.last().len() < it.len() && it.len() <= 1 << self.window_log
+        };
+        let dictionary = dictionary.filter(|(_, it)| worth(it));
         self.slots.push(SendSlot {
             slot,
+            dictionary: dictionary.map(|(number, it)| (number, it.content().clone())),
             arm,
             context: None,
             epoch: None,
@@ -213,7 +264,10 @@ impl SendHistory {
         self.live.clear();
         self.live.extend(self.slots.iter().map(|slot| slot.arm));
         let begins = self.definition(slot, arm);
-        Some((self.beginning(old.and_then(|old| old.context)), begins))
+        Some((
+            self.beginning(slot, old.and_then(|old| old.context)),
+            begins,
+        ))
     }
 
     fn definition(&self, slot: Slot, arm: Arm) -> SlotUse {
@@ -224,18 +278,24 @@ impl SendHistory {
                 codec: arm.codec,
                 group: GroupId::default(),
                 history: Some(self.window_log),
-                dictionary: 0,
+                dictionary: self.dictionary(slot).map_or(0, |(number, _)| *number),
             }),
             epoch: None,
             young: true,
         }
     }
 
-    fn beginning(&self, old: Option<Box<EncodeContext>>) -> EncodeHistory {
+    fn dictionary(&self, slot: Slot) -> Option<&(u64, Bytes)> {
+        let known = self.slots.iter().find(|known| known.slot == slot)?;
+        known.dictionary.as_ref()
+    }
+
+    fn beginning(&self, slot: Slot, old: Option<Box<EncodeContext>>) -> EncodeHistory {
+        let dictionary = self.dictionary(slot).map(|(_, content)| content);
         EncodeHistory::Beginning {
             old,
             window_log: self.window_log,
-            prime: self.recent.last().to_vec(),
+            prime: prime(dictionary, &self.recent),
         }
     }
 
@@ -321,6 +381,8 @@ struct RecvSlot {
     begun: bool,
     context: Option<Box<DecodeContext>>,
     memory: usize,
+    /// What it begins with before anything else.
+    dictionary: Option<Bytes>,
     /// Blocks that wait to be decoded.
     waiting: usize,
     /// It was defined anew, and lives as long as its blocks wait.
@@ -357,12 +419,14 @@ impl RecvHistory {
         contexts.map(|context| context.memory()).sum::<usize>() + self.recent.bytes.capacity()
     }
 
-    /// The peer defines a slot; without `window_log` it carries no history from here on.
+    /// The peer defines a slot; without `window_log` it carries no history from here on. It begins with
+    /// `dictionary`, if it has one.
     pub(super) fn define(
         &mut self,
         slot: Slot,
         codec: CodecId,
         window_log: Option<u8>,
+        dictionary: Option<Bytes>,
     ) -> Result<(), WireError> {
         for known in &mut self.slots {
             known.replaced |= known.slot == slot;
@@ -403,6 +467,7 @@ impl RecvHistory {
             begun: false,
             context: None,
             memory,
+            dictionary,
             waiting: 0,
             replaced: false,
         });
@@ -459,7 +524,7 @@ impl RecvHistory {
             old => DecodeHistory::Beginning {
                 old,
                 window_log: known.window_log,
-                prime: self.recent.last().to_vec(),
+                prime: prime(known.dictionary.as_ref(), &self.recent),
             },
         })
     }

@@ -5,11 +5,13 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
+use super::dictionaries::{DictionaryJob, DictionaryWork};
 use super::history::{DecodeHistory, EncodeHistory, HistoryPlace};
 use crate::codecs::{
     Arm, CodecId, Codecs, DecodeContext, DecodeError, DecodeLimits, EncodeContext, EncodeError,
     Encoded,
 };
+use crate::dictionary::Dictionary;
 use crate::units::Time;
 use crate::wire::{WireError, plain_crc};
 
@@ -22,6 +24,7 @@ pub struct EncodeJob {
     pub(super) wire: Vec<u8>,
     pub(super) with_check: bool,
     pub(super) history: Option<EncodeHistory>,
+    pub(super) dictionary: Option<Dictionary>,
 }
 
 impl EncodeJob {
@@ -58,6 +61,7 @@ pub struct DecodeJob {
     pub(super) with_check: bool,
     pub(super) place: Option<HistoryPlace>,
     pub(super) history: Option<DecodeHistory>,
+    pub(super) dictionary: Option<Dictionary>,
 }
 
 impl DecodeJob {
@@ -112,6 +116,8 @@ impl DecodedBlock {
 pub struct ShadowJob {
     pub(super) arms: Vec<Arm>,
     pub(super) plain: Vec<u8>,
+    /// For arms with one.
+    pub(super) dictionary: Option<Dictionary>,
 }
 
 impl ShadowJob {
@@ -197,6 +203,7 @@ impl CodecWorker {
             mut wire,
             with_check,
             history,
+            dictionary,
         } = job;
         let (result, context) = if let Some(history) = history {
             encode_with(arm, history, &plain, &mut wire)
@@ -204,7 +211,11 @@ impl CodecWorker {
             if wire.len() < plain.len() {
                 wire.resize(plain.len(), 0);
             }
-            (self.codecs.encode(arm, &plain, &mut wire), None)
+            let result = match &dictionary {
+                Some(dictionary) => self.codecs.encode_with(arm, dictionary, &plain, &mut wire),
+                None => self.codecs.encode(arm, &plain, &mut wire),
+            };
+            (result, None)
         };
         let crc = if with_check { plain_crc(&plain) } else { 0 };
         EncodedBlock {
@@ -218,7 +229,11 @@ impl CodecWorker {
 
     /// Encodes a block with each arm of the job and decodes it again, timed by `now`.
     pub fn shadow(&mut self, job: ShadowJob, mut now: impl FnMut() -> Time) -> ShadowedBlock {
-        let ShadowJob { arms, plain } = job;
+        let ShadowJob {
+            arms,
+            plain,
+            dictionary,
+        } = job;
         let mut wire = core::mem::take(&mut self.shadow_wire);
         let mut back = core::mem::take(&mut self.scratch);
         wire.resize(wire.len().max(plain.len()), 0);
@@ -226,11 +241,16 @@ impl CodecWorker {
         let back_len = plain.len();
         let mut results = Vec::with_capacity(arms.len());
         for arm in arms {
+            let with = dictionary.as_ref().filter(|_| arm.dictionary);
             let mut encode = Duration::MAX;
             let mut encoded = Ok(Encoded::NotSmaller);
             for _ in 0..2 {
                 let began = now();
-                encoded = self.codecs.encode(arm, &plain, &mut wire[..plain.len()]);
+                let wire = &mut wire[..plain.len()];
+                encoded = match with {
+                    Some(with) => self.codecs.encode_with(arm, with, &plain, wire),
+                    None => self.codecs.encode(arm, &plain, wire),
+                };
                 // Blocks on their way find the codec's tables and the block in the caches, a shadow's
                 // first encode does not.
                 encode = encode.min(now().saturating_since(began));
@@ -241,9 +261,13 @@ impl CodecWorker {
             let (wire_len, decode) = match encoded {
                 Ok(Encoded::Written(len)) => {
                     let began = now();
-                    let decoded =
-                        self.codecs
-                            .decode_exact(arm.codec, &wire[..len], &mut back[..back_len]);
+                    let (wire, back_to) = (&wire[..len], &mut back[..back_len]);
+                    let decoded = match with {
+                        Some(with) => self
+                            .codecs
+                            .decode_exact_with(arm.codec, with, wire, back_to),
+                        None => self.codecs.decode_exact(arm.codec, wire, back_to),
+                    };
                     // A codec that does not give back what it took is never to be chosen.
                     if decoded.is_err() || back[..back_len] != plain {
                         continue;
@@ -265,6 +289,11 @@ impl CodecWorker {
         ShadowedBlock { plain, results }
     }
 
+    /// Does work on a dictionary.
+    pub fn dictionary(&mut self, job: DictionaryJob) -> DictionaryWork {
+        job.run(&mut self.codecs)
+    }
+
     /// Decodes a block.
     pub fn decode(&mut self, job: DecodeJob) -> DecodedBlock {
         let DecodeJob {
@@ -276,13 +305,14 @@ impl CodecWorker {
             with_check,
             place,
             history,
+            dictionary,
         } = job;
         let (result, context) = if let Some(history) = history {
             self.decode_with(codec, history, &wire, plain_len, max_plain)
         } else {
             let result = match plain_len {
-                Some(declared) => self.decode_declared(codec, &wire, declared),
-                None => self.decode_bounded(codec, &wire, max_plain),
+                Some(declared) => self.decode_declared(codec, dictionary.as_ref(), &wire, declared),
+                None => self.decode_bounded(codec, dictionary.as_ref(), &wire, max_plain),
             };
             (result, None)
         };
@@ -332,11 +362,16 @@ impl CodecWorker {
     fn decode_declared(
         &mut self,
         codec: CodecId,
+        dictionary: Option<&Dictionary>,
         wire: &[u8],
         declared: usize,
     ) -> Result<Bytes, WireError> {
         let mut plain = vec![0; declared];
-        match self.codecs.decode_exact(codec, wire, &mut plain) {
+        let decoded = match dictionary {
+            Some(it) => self.codecs.decode_exact_with(codec, it, wire, &mut plain),
+            None => self.codecs.decode_exact(codec, wire, &mut plain),
+        };
+        match decoded {
             Ok(()) => Ok(plain.into()),
             Err(error) => Err(undecodable(wire, &error)),
         }
@@ -345,16 +380,19 @@ impl CodecWorker {
     fn decode_bounded(
         &mut self,
         codec: CodecId,
+        dictionary: Option<&Dictionary>,
         wire: &[u8],
         max_plain: usize,
     ) -> Result<Bytes, WireError> {
         if self.scratch.len() < max_plain {
             self.scratch.resize(max_plain, 0);
         }
-        match self
-            .codecs
-            .decode(codec, wire, &mut self.scratch[..max_plain])
-        {
+        let plain = &mut self.scratch[..max_plain];
+        let decoded = match dictionary {
+            Some(it) => self.codecs.decode_with(codec, it, wire, plain),
+            None => self.codecs.decode(codec, wire, plain),
+        };
+        match decoded {
             Ok(actual) => Ok(Bytes::copy_from_slice(&self.scratch[..actual])),
             Err(error) => Err(undecodable(wire, &error)),
         }

@@ -13,6 +13,7 @@
 
 mod block;
 mod config;
+mod dictionaries;
 mod drive;
 mod ending;
 mod error;
@@ -36,6 +37,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 pub use self::config::{ConfigError, SessionConfig, StreamConfig};
+pub use self::dictionaries::{
+    DictionaryEvent, DictionaryJob, DictionaryMemory, DictionaryStats, DictionaryWork,
+};
+use self::dictionaries::{RecvDictionaries, SendDictionaries};
 pub use self::error::{OpenError, Rejected, SendError, SessionError};
 pub use self::event::Event;
 pub use self::job::{
@@ -49,15 +54,15 @@ pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]
 pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::Message;
-use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams};
+use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams, TrafficClass};
 pub use self::trace::{Decision, MAX_DECISIONS};
-use crate::codecs::{Arm, CodecId};
+use crate::codecs::{Arm, CodecId, takes_dictionary};
 use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
-    Control, Features, GoAwayCode, Hello, MESSAGE_CHARGE, Open, PeerCodec, RecordKind, StreamId,
-    VERSION_MAX, VERSION_MIN, Window,
+    Control, DictionaryOffer, Features, GoAwayCode, Hello, MESSAGE_CHARGE, Open, PeerCodec,
+    RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window,
 };
 
 /// The longest stream name, bytes (docs/wire.md).
@@ -126,6 +131,8 @@ pub struct Session {
     /// Streams whose sending direction ends when their queue is empty.
     finishing: Vec<StreamId>,
     ending: Ending,
+    /// Bytes of this side's hello.
+    hello_len: u64,
 }
 
 impl Session {
@@ -138,7 +145,13 @@ impl Session {
         config.validate()?;
         let mut sender = Sender::new(config.seed);
         sender.trace.switch(config.trace);
-        sender.output.put_small(|out| hello(role, &config).put(out));
+        let mut receiver = Receiver::new(config.max_block, config.max_message);
+        receiver.dictionaries = RecvDictionaries::new(&config.dictionaries);
+        sender.dictionaries = SendDictionaries::new(&mut config.dictionaries, config.seed);
+        let mut hello = hello(role, &config);
+        hello.dictionaries = receiver.dictionaries.hello();
+        sender.output.put_small(|out| hello.put(out));
+        let hello_len = sender.output.position();
         Ok(Self {
             role,
             state: State::Handshaking {
@@ -154,7 +167,7 @@ impl Session {
             next_stream: u32::from(role != Role::Connector),
             last_peer_stream: None,
             sender,
-            receiver: Receiver::new(config.max_block, config.max_message),
+            receiver,
             path: Path::new(&mut config, now),
             events: VecDeque::new(),
             probe_reply: None,
@@ -166,6 +179,7 @@ impl Session {
             peer_load: None,
             finishing: Vec::new(),
             ending: Ending::default(),
+            hello_len,
             config,
         })
     }
@@ -211,7 +225,9 @@ impl Session {
     fn both_have(&self, arm: Arm) -> bool {
         let codec =
             crate::codecs::info(arm.codec).is_some() && self.peer_codecs.contains(&arm.codec);
-        codec && (!arm.history || self.sender.history.has_room(arm))
+        let dictionary = !arm.dictionary
+            || (takes_dictionary(arm.codec) && self.sender.dictionaries.is_agreed());
+        codec && dictionary && (!arm.history || self.sender.history.has_room(arm))
     }
 
     /// Makes room among the arms for one that a policy is fixed to.
@@ -231,6 +247,7 @@ impl Session {
             send: SendStream::new(send_limit),
             recv: RecvStream::new(self.config.window),
             policy: Policy::new(policy),
+            class: TrafficClass::default(),
             latest_block: (0, Texture::default()),
             stats: StreamStats::default(),
         };
@@ -275,6 +292,16 @@ impl Session {
         stream.stats.messages_sent += 1;
         stream.stats.payload_sent += payload.len() as u64;
         send.queued_bytes += len;
+        let dictionaries = &mut self.sender.dictionaries;
+        if dictionaries.is_agreed() {
+            if stream.class == TrafficClass::Unasked && stream.policy.may_use_dictionary() {
+                let class = dictionaries.class_of(&stream.name);
+                stream.class = class.map_or(TrafficClass::None, TrafficClass::Of);
+            }
+            if let TrafficClass::Of(class) = stream.class {
+                dictionaries.offer(class, &payload);
+            }
+        }
         send.queue.push_back(Queued { payload, kind });
         self.sender.on_sendable(id, send);
         Ok(())
@@ -392,6 +419,16 @@ impl Session {
         self.path.known.clone()
     }
 
+    /// The dictionaries and samples of this session, for the next session with the same peer
+    /// ([`SessionConfig::dictionary_memory`]).
+    pub fn dictionaries(&self) -> DictionaryMemory {
+        let mut memory = DictionaryMemory::default();
+        memory.begin(self.sender.dictionaries.trainers());
+        let received = self.receiver.dictionaries.held().cloned();
+        received.for_each(|dictionary| memory.receive(dictionary));
+        memory
+    }
+
     /// Whether any block was sent, so that there is something to know.
     pub fn has_decided(&self) -> bool {
         self.sender.inflight.blocks_sent() > 0
@@ -410,6 +447,7 @@ impl Session {
             blocks_received: self.receiver.blocks,
             frames_unacked: self.sender.inflight.unacked(),
             wire_sent: self.sender.output.position(),
+            hello_sent: self.hello_len,
             wire_received: self.receiver.wire_bytes,
             encode_nanos: self.sender.encode_nanos,
             decode_nanos: self.receiver.decode_nanos,
@@ -425,6 +463,11 @@ impl Session {
             shadow_nanos: self.sender.shadows.nanos,
             history_sent: self.sender.history.memory() as u64,
             history_received: self.receiver.history.memory() as u64,
+            dictionaries: {
+                let mut stats = self.sender.dictionaries.stats();
+                self.receiver.dictionaries.add_stats(&mut stats);
+                stats
+            },
             absurd_reports: self.sender.inflight.absurd() + self.path.known.decode.absurd(),
         }
     }
@@ -437,6 +480,9 @@ fn features(config: &SessionConfig) -> Features {
     }
     if config.history_memory > 0 {
         features.0 |= Features::HISTORY.0;
+    }
+    if config.dictionaries.takes_part() {
+        features.0 |= Features::DICTIONARIES.0;
     }
     features
 }
@@ -461,6 +507,7 @@ fn hello(role: Role, config: &SessionConfig) -> Hello {
         max_streams: u64::from(config.max_streams),
         window: config.window,
         history_memory: config.history_memory as u64,
+        dictionaries: DictionaryOffer::default(),
     }
 }
 

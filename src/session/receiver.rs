@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use super::dictionaries::RecvDictionaries;
 use super::event::Event;
 use super::history::RecvHistory;
 use super::job::{DecodeJob, DecodedBlock};
 use super::stream::{Message, Partial, RecvStream, Streams};
-use crate::codecs::CodecId;
+use crate::codecs::{CodecId, takes_dictionary};
+use crate::dictionary::Dictionary;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{
     Ack, BlockHeader, Check, CloseCode, Control, DecodeReport, Define, Frame, GroupId,
@@ -30,10 +32,12 @@ const MAX_WAITING: usize = 16;
 const MAX_PINNED: usize = 8;
 
 /// What blocks of a slot are in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Binding {
     codec: CodecId,
     group: GroupId,
+    /// By its number.
+    dictionary: Option<(u64, Dictionary)>,
 }
 
 /// What is carried from block to block in one group.
@@ -88,6 +92,7 @@ pub(super) struct Receiver {
     acked_frames: u64,
     acked_bytes: u64,
     pub(super) history: RecvHistory,
+    pub(super) dictionaries: RecvDictionaries,
     /// Streams whose window may have to grow without the application's doing.
     pub(super) to_credit: Vec<StreamId>,
     decoded: Vec<DecodeReport>,
@@ -97,11 +102,12 @@ pub(super) struct Receiver {
 
 impl Receiver {
     pub(super) fn new(max_block: usize, max_message: usize) -> Self {
-        let mut bindings = [None; SLOTS as usize];
+        let mut bindings = [const { None }; SLOTS as usize];
         for (number, binding) in bindings.iter_mut().enumerate().take(7) {
             *binding = Some(Binding {
                 codec: CodecId::from_wire(number as u8),
                 group: GroupId(0),
+                dictionary: None,
             });
         }
         Self {
@@ -127,6 +133,7 @@ impl Receiver {
             acked_frames: 0,
             acked_bytes: 0,
             history: RecvHistory::default(),
+            dictionaries: RecvDictionaries::default(),
             to_credit: Vec::new(),
             decoded: Vec::new(),
             unreported: Vec::new(),
@@ -231,6 +238,12 @@ impl Receiver {
                         self.inbound.push_back(Inbound::Control(control));
                         Ok(Taken::Ordered)
                     }
+                    Some(Control::Dictionary(frame)) => {
+                        if let Some(number) = self.dictionaries.on_frame(frame)? {
+                            self.unbind(number)?;
+                        }
+                        Ok(Taken::Ordered)
+                    }
                     Some(control) => Ok(Taken::Control(control)),
                 }
             }
@@ -238,9 +251,18 @@ impl Receiver {
     }
 
     fn on_define(&mut self, define: &Define) -> Result<(), WireError> {
-        if define.dictionary != 0 || (define.history.is_some() && !self.history.is_agreed()) {
+        if define.history.is_some() && !self.history.is_agreed() {
             return Err(WireError::Unexpected {
-                what: "a slot with history or dictionary, which was not agreed on",
+                what: "a slot with history, which was not agreed on",
+            });
+        }
+        let dictionary = match define.dictionary {
+            0 => None,
+            number => Some((number, self.dictionaries.live(number)?.clone())),
+        };
+        if dictionary.is_some() && define.history.is_none() && !takes_dictionary(define.codec) {
+            return Err(WireError::Unexpected {
+                what: "a slot with a dictionary in a codec that takes none",
             });
         }
         if define.group != GroupId::default() {
@@ -255,17 +277,35 @@ impl Receiver {
                 given: u64::from(define.codec.to_wire()),
             });
         }
+        let prime = dictionary.as_ref().map(|(_, it)| it.content().clone());
         self.history
-            .define(define.slot, define.codec, define.history)?;
+            .define(define.slot, define.codec, define.history, prime)?;
         self.bindings[usize::from(define.slot.get())] = Some(Binding {
             codec: define.codec,
             group: define.group,
+            dictionary,
         });
         Ok(())
     }
 
-    fn binding(&self, slot: Slot) -> Result<Binding, WireError> {
-        let binding = self.bindings[usize::from(slot.get())];
+    /// Nothing more comes with a dictionary: slots with it stand for nothing. Blocks that wait to be
+    /// decoded keep what they need.
+    fn unbind(&mut self, number: u64) -> Result<(), WireError> {
+        for at in 0..SLOTS {
+            let binding = &mut self.bindings[usize::from(at)];
+            let bound = binding.as_ref().and_then(|it| it.dictionary.as_ref());
+            if bound.is_some_and(|(known, _)| *known == number) {
+                *binding = None;
+                if let Some(slot) = Slot::new(at) {
+                    self.history.define(slot, CodecId::IDENTITY, None, None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn binding(&self, slot: Slot) -> Result<&Binding, WireError> {
+        let binding = self.bindings[usize::from(slot.get())].as_ref();
         let binding = binding.ok_or(WireError::Unknown {
             what: "slot",
             given: u64::from(slot.get()),
@@ -281,7 +321,9 @@ impl Receiver {
     }
 
     fn on_block(&mut self, header: BlockHeader, body: Bytes) -> Result<(), WireError> {
-        let Binding { codec, group } = self.binding(header.slot)?;
+        let binding = self.binding(header.slot)?;
+        let (codec, group) = (binding.codec, binding.group);
+        let dictionary = binding.dictionary.as_ref().map(|(_, it)| it.clone());
         let place = self.history.on_header(header.slot, header.epoch)?;
         let state = if codec == CodecId::IDENTITY {
             let actual = body.len();
@@ -306,6 +348,7 @@ impl Receiver {
                 with_check: self.with_check,
                 place,
                 history: None,
+                dictionary: dictionary.filter(|_| place.is_none()),
             });
             BlockState::Decoding { number }
         };

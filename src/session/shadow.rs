@@ -10,6 +10,7 @@ use core::time::Duration;
 use super::job::{ShadowJob, ShadowedBlock};
 use crate::codecs::Arm;
 use crate::control::{BlockClass, BudgetRate, Sent};
+use crate::dictionary::Dictionary;
 use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::StreamId;
 
@@ -92,14 +93,18 @@ impl Shadows {
     pub(super) fn begin<'a>(
         &mut self,
         subject: Subject,
-        arms: Vec<Arm>,
+        (arms, dictionary): (Vec<Arm>, Option<Dictionary>),
         parts: impl Iterator<Item = &'a [u8]>,
         encodes: bool,
     ) {
         let mut plain = core::mem::take(&mut self.spare);
         plain.clear();
         parts.for_each(|part| plain.extend_from_slice(part));
-        let job = ShadowJob { arms, plain };
+        let job = ShadowJob {
+            arms,
+            plain,
+            dictionary,
+        };
         self.state = if encodes {
             State::Waiting(subject, job)
         } else {

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::dictionaries::DictionaryStats;
 use crate::codecs::Arm;
 use crate::control::{ArmReport, BudgetRate, Reason, SocketSample};
 use crate::units::{BytesPerSec, CpuLoad};
@@ -110,6 +111,8 @@ pub struct SessionStats {
     pub frames_unacked: u64,
     /// Bytes handed to the driver for writing.
     pub wire_sent: u64,
+    /// Bytes of this side's hello among them.
+    pub hello_sent: u64,
     /// Bytes received.
     pub wire_received: u64,
     /// Time spent encoding, ns.
@@ -141,6 +144,8 @@ pub struct SessionStats {
     pub history_sent: u64,
     /// See `history_sent`.
     pub history_received: u64,
+    /// What was done with dictionaries.
+    pub dictionaries: DictionaryStats,
     /// Reports of the peer that could not be true and were clamped or left out.
     pub absurd_reports: u64,
 }

@@ -34,9 +34,29 @@ pub(super) struct Stream {
     pub(super) send: SendStream,
     pub(super) recv: RecvStream,
     pub(super) policy: Policy,
+    /// Which dictionaries its messages share.
+    pub(super) class: TrafficClass,
     /// Plain length and texture of the latest block that began with this stream's messages.
     pub(super) latest_block: (usize, Texture),
     pub(super) stats: StreamStats,
+}
+
+/// The class of traffic that a stream's messages belong to, known once something is sent on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum TrafficClass {
+    #[default]
+    Unasked,
+    None,
+    Of(usize),
+}
+
+impl TrafficClass {
+    pub(super) const fn get(self) -> Option<usize> {
+        match self {
+            Self::Of(class) => Some(class),
+            Self::Unasked | Self::None => None,
+        }
+    }
 }
 
 /// Bytes of a record header, usually: kind, stream and length as short numbers.

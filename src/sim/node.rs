@@ -11,7 +11,7 @@ use super::link::Link;
 use super::{CodecCosts, End, Happening, Memo, NodeConfig, SimError};
 use crate::control::SocketSample;
 use crate::session::{
-    CodecWorker, DecodedBlock, EncodedBlock, Event, Role, Session, ShadowedBlock,
+    CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, Event, Role, Session, ShadowedBlock,
 };
 use crate::units::{Time, saturating_nanos};
 
@@ -37,6 +37,7 @@ pub(super) struct Node {
     encoding: Option<Work<EncodedBlock>>,
     shadowing: Option<Work<ShadowedBlock>>,
     decoding: VecDeque<Work<DecodedBlock>>,
+    dictionary: Option<Work<DictionaryWork>>,
 }
 
 impl Node {
@@ -55,6 +56,7 @@ impl Node {
             encoding: None,
             shadowing: None,
             decoding: VecDeque::new(),
+            dictionary: None,
         })
     }
 
@@ -66,6 +68,7 @@ impl Node {
         let encoded = self.encoding.as_ref().map(|work| work.done);
         let shadowed = self.shadowing.as_ref().map(|work| work.done);
         let decoded = self.decoding.front().map(|work| work.done);
+        let dictionary = self.dictionary.as_ref().map(|work| work.done);
         // A time that has passed without effect (a probe that waits for output) is not an event.
         let timeout = self.session.poll_timeout().filter(|at| *at > now);
         let guard = self
@@ -74,10 +77,16 @@ impl Node {
             .is_none()
             .then(|| self.cpu.next_period())
             .flatten();
-        [encoded, shadowed, decoded, self.handled, timeout, guard]
-            .into_iter()
-            .flatten()
-            .min()
+        let events = [
+            encoded,
+            shadowed,
+            decoded,
+            dictionary,
+            self.handled,
+            timeout,
+            guard,
+        ];
+        events.into_iter().flatten().min()
     }
 
     /// Follows the session's drain rule as far as time allows.
@@ -108,6 +117,7 @@ impl Node {
         self.begin_decoding(now);
         self.begin_encoding(now);
         self.begin_shadow(now);
+        self.begin_dictionary(now);
         self.write(now, link);
         while let Some(event) = self.session.poll_event() {
             if let Event::Readable(stream) = event {
@@ -137,6 +147,27 @@ impl Node {
         if let Some(work) = self.shadowing.take_if(|work| work.done <= now) {
             self.session.handle_shadowed(now, work.block);
         }
+        if let Some(work) = self.dictionary.take_if(|work| work.done <= now) {
+            let _ = self
+                .session
+                .handle_dictionary(now, work.block, work.elapsed);
+        }
+    }
+
+    /// One at a time, where shadows are.
+    fn begin_dictionary(&mut self, now: Time) {
+        if self.dictionary.is_some() {
+            return;
+        }
+        let Some(job) = self.session.poll_dictionary(now) else {
+            return;
+        };
+        let (elapsed, done) = self.cpu.begin(now, Lane::Shadow, job.likely_nanos());
+        self.dictionary = Some(Work {
+            done,
+            elapsed,
+            block: self.worker.dictionary(job),
+        });
     }
 
     /// Beside everything else, on a processor of its own if there is one.

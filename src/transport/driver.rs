@@ -24,7 +24,8 @@ use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamSha
 use super::socket::MOST_UNSENT;
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
 use crate::session::{
-    BuildIdHasher, DecodedBlock, EncodedBlock, Event, Message, Session, SessionError, ShadowedBlock,
+    BuildIdHasher, DecodedBlock, DictionaryWork, EncodedBlock, Event, Message, Session,
+    SessionError, ShadowedBlock,
 };
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
@@ -65,6 +66,7 @@ enum Done {
     Encoded(EncodedBlock, Duration),
     Decoded(DecodedBlock, Duration),
     Shadowed(ShadowedBlock),
+    Dictionary(DictionaryWork, Duration),
 }
 
 /// ```text
@@ -157,6 +159,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         self.sample_socket();
         self.start_encoding();
         self.start_shadow();
+        self.start_dictionary();
         moved |= self.take_events();
         moved |= self.poll_write(cx);
         self.watch_closing(moved);
@@ -282,6 +285,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 Ok(Done::Shadowed(block)) => {
                     self.grant.spend(block.taken());
                     self.session.handle_shadowed(now, block);
+                }
+                Ok(Done::Dictionary(work, elapsed)) => {
+                    self.grant.spend(elapsed);
+                    let _ = self.session.handle_dictionary(now, work, elapsed);
                 }
                 // A codec has panicked, or the runtime shuts down: the session can't go on.
                 Err(_) => self.session.abort(),
@@ -443,6 +450,21 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
     }
 
+    /// Makes, packs or checks a dictionary, always off the executor's thread.
+    fn start_dictionary(&mut self) {
+        if let Some(job) = self.session.poll_dictionary(self.now) {
+            let mut worker = self.node.take_worker();
+            let node = Arc::clone(&self.node);
+            let clock = self.clock;
+            self.work.spawn_blocking(move || {
+                let started = clock.now();
+                let work = worker.dictionary(job);
+                node.put_worker(worker);
+                Done::Dictionary(work, clock.now().saturating_since(started))
+            });
+        }
+    }
+
     fn take_events(&mut self) -> bool {
         let mut any = false;
         while let Some(event) = self.session.poll_event() {
@@ -480,6 +502,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     .streams
                     .values()
                     .for_each(|stream| stream.close_sending()),
+                Event::Dictionary(event) => self.node.dictionaries.on_event(&self.known_as, &event),
                 Event::Closed(result) => self.on_closed(result),
             }
         }
@@ -503,6 +526,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         // What a peer that broke the protocol has shown is not worth keeping.
         let broken = matches!(result, Err(SessionError::Peer(_)));
         if !broken && self.session.has_decided() {
+            let dictionaries = self.session.dictionaries();
+            self.node
+                .dictionaries
+                .remember(self.now, &self.known_as, dictionaries);
             let knowledge = self.session.knowledge();
             self.node
                 .remember(core::mem::take(&mut self.known_as), knowledge);

@@ -7,6 +7,7 @@
 mod address;
 mod clock;
 mod connection;
+mod dictionaries;
 mod driver;
 mod error;
 mod guard;

@@ -3,6 +3,8 @@
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
+#[cfg(feature = "dictionary-cache")]
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -10,6 +12,7 @@ use tokio::net::{TcpStream, lookup_host};
 
 use super::clock::Clock;
 use super::connection::Connection;
+use super::dictionaries::DictionaryStore;
 use super::driver::Driver;
 use super::guard::{self, Grant};
 use super::listener::Listener;
@@ -18,6 +21,8 @@ use super::memory::{KnownAs, PeerMemory};
 use super::shared::{Shared, lock};
 use super::{Address, ConnectError, socket};
 use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, PeerKnowledge};
+#[cfg(feature = "dictionary-cache")]
+use crate::dictionary::cache::{CacheConfig, CacheStats};
 use crate::session::{CodecWorker, Role, Session, SessionConfig};
 use crate::units::CpuLoad;
 
@@ -35,6 +40,8 @@ pub struct NodeConfig {
     guard: Option<CpuGuardConfig>,
     load: Option<LoadReader>,
     remembered_peers: usize,
+    #[cfg(feature = "dictionary-cache")]
+    dictionary_cache: Option<(PathBuf, CacheConfig)>,
 }
 
 impl Default for NodeConfig {
@@ -46,6 +53,8 @@ impl Default for NodeConfig {
             load: None,
             // Arbitrary: a few MB.
             remembered_peers: 1024,
+            #[cfg(feature = "dictionary-cache")]
+            dictionary_cache: None,
         }
     }
 }
@@ -74,13 +83,26 @@ impl NodeConfig {
     }
 
     /// Of how many peers the node remembers what it learned of their link and of codecs, a few KB
-    /// each, so that a new connection to one of them need not learn it again. A peer that connects
+    /// each, and their dictionaries, where those are in use, so that a new connection to one of them need not learn it again. A peer that connects
     /// from elsewhere is known by its IP address. Those that connect to a Unix socket have no name:
     /// they share what was learned of the content and the codecs, and nothing else. Default 1024; 0
     /// begins every connection anew.
     #[must_use]
     pub fn remembered_peers(mut self, peers: usize) -> Self {
         self.remembered_peers = peers;
+        self
+    }
+}
+
+#[cfg(feature = "dictionary-cache")]
+impl NodeConfig {
+    /// A directory that keeps dictionaries, so that the first connection of the next run begins with them. It
+    /// belongs to this node's trust domain, and is read once, when the node starts. One that is full, read-only
+    /// or gone costs nothing but its use: see [`Node::dictionary_cache_stats`]. Default: none, so that
+    /// dictionaries live as long as the node remembers their peer.
+    #[must_use]
+    pub fn dictionary_cache(mut self, directory: impl Into<PathBuf>, config: CacheConfig) -> Self {
+        self.dictionary_cache = Some((directory.into(), config));
         self
     }
 }
@@ -108,6 +130,7 @@ pub(super) struct NodeShared {
     grants: Mutex<Vec<Weak<Grant>>>,
     state: Mutex<(Option<BudgetRate>, CpuLoad)>,
     peers: Mutex<PeerMemory>,
+    pub(super) dictionaries: DictionaryStore,
 }
 
 impl NodeShared {
@@ -169,8 +192,21 @@ impl Node {
             guard,
             load,
             remembered_peers,
+            #[cfg(feature = "dictionary-cache")]
+            dictionary_cache,
         } = config;
         let clock = Clock::start();
+        #[cfg_attr(
+            not(feature = "dictionary-cache"),
+            expect(unused_mut, reason = "only a directory puts anything in")
+        )]
+        let mut dictionaries = DictionaryStore::new(remembered_peers);
+        #[cfg(feature = "dictionary-cache")]
+        if let Some(cache) = dictionary_cache {
+            // Without random numbers a seed that peers might guess: no connection will start anyway.
+            let seed = getrandom::u64().unwrap_or_default();
+            dictionaries.open(cache, clock.now(), (session.trainer(), seed));
+        }
         let reader = match load {
             Some(reader) => Ok(reader),
             None => LoadReader::detect(),
@@ -182,6 +218,7 @@ impl Node {
             grants: Mutex::default(),
             state: Mutex::new((budget, CpuLoad::IDLE)),
             peers: Mutex::new(PeerMemory::new(remembered_peers)),
+            dictionaries,
         });
         match (reader, guard) {
             (Ok(reader), guard) => {
@@ -213,6 +250,12 @@ impl Node {
     pub fn load_and_budget(&self) -> (CpuLoad, Option<BudgetRate>) {
         let (budget, load) = *lock(&self.shared.state);
         (load, budget)
+    }
+
+    /// What the directory of dictionaries has done, if the node has one ([`NodeConfig::dictionary_cache`]).
+    #[cfg(feature = "dictionary-cache")]
+    pub fn dictionary_cache_stats(&self) -> Option<CacheStats> {
+        self.shared.dictionaries.cache_stats()
     }
 
     /// Connects and completes the handshake.
@@ -294,6 +337,9 @@ impl Node {
         let (known_as, knowledge) = known_as.recall(&lock(&self.shared.peers));
         if let Some(knowledge) = knowledge {
             config = config.knowledge(knowledge);
+        }
+        if let Some(memory) = self.shared.dictionaries.recall(&known_as) {
+            config = config.dictionary_memory(memory);
         }
         let shared = Arc::new(Shared::new(config.send_queue_len(), config.window_len()));
         let session = Session::new(role, config, self.clock.now())?;

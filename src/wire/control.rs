@@ -1,5 +1,6 @@
 //! Control frames: what the two sessions tell each other besides blocks.
 
+use super::dictionary::{DictionaryAnswer, DictionaryFrame};
 use super::varint::{Fields, put_varint};
 use super::{GroupId, Slot, StreamId, WireError};
 use crate::codecs::CodecId;
@@ -33,6 +34,10 @@ pub enum Control {
     GoAway(GoAway),
     /// Says what a slot stands for from here on.
     Define(Define),
+    /// Says what there is to say of a dictionary.
+    Dictionary(DictionaryFrame),
+    /// Answers the offer of a dictionary.
+    DictionaryAnswer(DictionaryAnswer),
 }
 
 /// Asks for a reply at once; the sender keeps its own stamp.
@@ -250,6 +255,8 @@ impl Control {
             Self::Window(_) => 6,
             Self::GoAway(_) => 7,
             Self::Define(_) => 8,
+            Self::Dictionary(_) => 9,
+            Self::DictionaryAnswer(_) => 10,
         }
     }
 
@@ -300,6 +307,8 @@ impl Control {
                     .to_owned(),
             }),
             8 => Self::Define(parse_define(&mut fields)?),
+            9 => Self::Dictionary(DictionaryFrame::parse(&mut fields)?),
+            10 => Self::DictionaryAnswer(DictionaryAnswer::parse(&mut fields)?),
             FIRST_IGNORABLE.. => return Ok(None),
             _ => {
                 return Err(WireError::Unknown {
@@ -358,6 +367,8 @@ impl Control {
                 put_varint(out, go_away.code.to_wire());
                 put_text(out, &go_away.detail, MAX_DETAIL_LEN);
             }
+            Self::Dictionary(frame) => frame.put_body(out),
+            Self::DictionaryAnswer(answer) => answer.put_body(out),
             Self::Define(define) => {
                 out.push(define.slot.get());
                 out.push(define.codec.to_wire());
@@ -455,7 +466,7 @@ fn put_text(out: &mut Vec<u8>, text: &str, max: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Frame, parse_frame};
+    use super::super::{DictionaryNews, DictionaryVerdict, Frame, parse_frame};
     use super::*;
 
     fn samples() -> Vec<Control> {
@@ -516,6 +527,27 @@ mod tests {
                 group: GroupId(2),
                 history: Some(17),
                 dictionary: 4,
+            }),
+            Control::Dictionary(DictionaryFrame {
+                number: 300,
+                what: DictionaryNews::Offer {
+                    hash: [7; 32],
+                    len: 16_384,
+                    codec: CodecId::ZSTD,
+                    wire_len: 8_000,
+                },
+            }),
+            Control::Dictionary(DictionaryFrame {
+                number: 1,
+                what: DictionaryNews::Piece(vec![5; 100]),
+            }),
+            Control::Dictionary(DictionaryFrame {
+                number: 1,
+                what: DictionaryNews::Retire,
+            }),
+            Control::DictionaryAnswer(DictionaryAnswer {
+                number: 2,
+                verdict: DictionaryVerdict::Refused,
             }),
         ]
     }

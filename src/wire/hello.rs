@@ -7,6 +7,7 @@
 
 use super::WireError;
 use super::check::plain_crc;
+use super::dictionary::DictionaryOffer;
 use super::header::le_u32;
 use super::varint::{Fields, put_varint};
 use crate::codecs::CodecId;
@@ -29,6 +30,7 @@ const TAG_CODECS: u8 = 2;
 const TAG_FEATURES: u8 = 3;
 const TAG_LIMITS: u8 = 4;
 const TAG_HISTORY: u8 = 144;
+const TAG_DICTIONARIES: u8 = 145;
 
 /// Which side of a connection one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,8 @@ pub struct Hello {
     pub window: u64,
     /// Memory that this side keeps for the histories of what the peer sends, bytes.
     pub history_memory: u64,
+    /// The dictionaries that this side receives and holds.
+    pub dictionaries: DictionaryOffer,
 }
 
 /// A codec that a side can decode.
@@ -97,6 +101,8 @@ impl Features {
     pub const CHECKSUMS: Self = Self(1);
     /// Slots that carry history from block to block.
     pub const HISTORY: Self = Self(2);
+    /// Slots that stand for a dictionary.
+    pub const DICTIONARIES: Self = Self(4);
 
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
@@ -170,6 +176,9 @@ impl Hello {
                 put_varint(value, self.history_memory);
             });
         }
+        if self.dictionaries.max_len > 0 {
+            put_field(out, TAG_DICTIONARIES, |value| self.dictionaries.put(value));
+        }
         let body_len = (out.len() - start - HELLO_PREFIX_LEN) as u16;
         out[start + 6..start + HELLO_PREFIX_LEN].copy_from_slice(&body_len.to_le_bytes());
         let crc = plain_crc(&out[start..]);
@@ -237,6 +246,7 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
     let mut features = None;
     let mut limits = None;
     let mut history_memory = 0;
+    let mut dictionaries = DictionaryOffer::default();
     let mut fields = Fields::new("handshake", body);
     let mut seen = [false; FIRST_IGNORABLE as usize];
     while !fields.is_empty() {
@@ -277,8 +287,9 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
                 history_memory = inner.varint()?;
                 inner.finish()?;
             }
+            TAG_DICTIONARIES => dictionaries = DictionaryOffer::parse(inner)?,
             // They may be skipped.
-            FIRST_IGNORABLE..=143 | 145.. => {}
+            FIRST_IGNORABLE..=143 | 146.. => {}
             _ => {
                 return Err(WireError::Unknown {
                     what: "handshake field",
@@ -305,6 +316,7 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
         max_streams,
         window,
         history_memory,
+        dictionaries,
     })
 }
 
@@ -343,6 +355,7 @@ mod tests {
             max_streams: 1024,
             window: 1 << 20,
             history_memory: 0,
+            dictionaries: DictionaryOffer::default(),
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod check;
 mod control;
+mod dictionary;
 mod error;
 mod header;
 mod hello;
@@ -16,6 +17,10 @@ pub use self::check::{Check, plain_crc};
 pub use self::control::{
     Ack, Close, CloseCode, Control, DecodeReport, Define, GoAway, GoAwayCode, MAX_PRIME, Open,
     Probe, ProbeReply, Window,
+};
+pub use self::dictionary::{
+    DICTIONARY_PREFIX_LEN, DictionaryAnswer, DictionaryFrame, DictionaryNews, DictionaryOffer,
+    DictionaryVerdict,
 };
 pub use self::error::WireError;
 pub use self::header::{

@@ -107,6 +107,11 @@ impl<'a> Fields<'a> {
         core::str::from_utf8(self.bytes(len)?).map_err(|_| WireError::NotText { field })
     }
 
+    /// All that is left.
+    pub(super) fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.rest)
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

@@ -3,6 +3,7 @@
 mod absurd;
 mod change;
 mod common;
+mod dictionary;
 mod echo;
 mod experiment;
 mod oracle;

@@ -3,6 +3,8 @@
 
 #[cfg(all(feature = "relay", feature = "generate", feature = "zstd"))]
 mod change;
+#[cfg(all(feature = "dictionary-cache", feature = "generate", feature = "zstd"))]
+mod dictionaries;
 mod executor;
 mod hostile;
 mod lifecycle;

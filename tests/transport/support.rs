@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use tautline::session::{Role, SessionConfig, StreamConfig};
 use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Stream};
-use tautline::wire::{Features, Hello};
+use tautline::wire::{DictionaryOffer, Features, Hello};
 
 /// More than anything here takes on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -168,6 +168,7 @@ pub(crate) fn hello() -> Vec<u8> {
         max_streams: 100,
         window: 1 << 16,
         history_memory: 0,
+        dictionaries: DictionaryOffer::default(),
     }
     .put(&mut out);
     out

@@ -135,6 +135,13 @@ def parse_hello(data):
         elif tag == 4:
             for name in ("max_message", "max_block", "max_streams", "window"):
                 hello[name] = value.varint()
+        elif tag == 145:
+            hello["longest"], hello["most"] = value.varint(), value.varint()
+            hello["held"] = []
+            while value.rest():
+                hello["held"].append(value.bytes(8))
+            if len(hello["held"]) > hello["most"]:
+                raise Bad("FieldTooLarge")
         elif tag < 128:
             raise Bad("Unknown")
         if tag < 128:
@@ -148,11 +155,15 @@ def parse_hello(data):
 def show_hello(hello):
     codecs = ",".join(f"{codec}:{log}" for codec, log in hello["codecs"])
     low, high = hello["versions"]
+    dictionaries = ""
+    if hello.get("longest"):
+        held = ",".join(prefix.hex() for prefix in hello["held"])
+        dictionaries = f" dictionaries={hello['longest']}:{hello['most']}:{held}"
     return (
         f"hello versions={low}-{high} role={hello['role']} session={hello['session'].hex()} codecs={codecs}"
         f" offered={hello['offered']:#x} required={hello['required']:#x}"
         f" max_message={hello['max_message']} max_block={hello['max_block']}"
-        f" max_streams={hello['max_streams']} window={hello['window']}"
+        f" max_streams={hello['max_streams']} window={hello['window']}{dictionaries}"
     )
 
 
@@ -254,6 +265,32 @@ def parse_control(kind, body):
             raise Bad("Unknown")
         dictionary = read.varint()
         text += take("history", read.byte() if flags else 0) + take("dictionary", dictionary)
+    elif kind == 9:
+        what, number = read.byte(), read.varint()
+        if not number:
+            raise Bad("FieldTooSmall")
+        if what == 0:
+            text = "dictionary-offer" + take("number", number) + take("len", read.varint())
+            text += take("codec", read.byte()) + take("wire", read.varint())
+            text += take("hash", read.bytes(32).hex())
+        elif what == 1:
+            piece = read.bytes(read.rest())
+            if not piece:
+                raise Bad("FieldTooSmall")
+            text = "dictionary-piece" + take("number", number) + take("bytes", piece.hex())
+        elif what == 2:
+            text = "dictionary-retire" + take("number", number)
+        else:
+            raise Bad("Unknown")
+    elif kind == 10:
+        number, verdict = read.varint(), 0
+        if not number:
+            raise Bad("FieldTooSmall")
+        verdict = read.byte()
+        if verdict > 2:
+            raise Bad("Unknown")
+        verdict = ("held", "wanted", "refused")[verdict]
+        text = "dictionary-answer" + take("number", number) + take("verdict", verdict)
     elif kind >= 16:
         return "skipped", fields
     else:
@@ -599,6 +636,8 @@ class Side:
             if self.other().gone:
                 self.log.append("closed")
                 self.other().log.append("closed")
+        elif kind in (9, 10):
+            raise Bad("Unexpected")
         elif kind == 8:
             if fields["history"] or fields["dictionary"]:
                 raise Bad("Unexpected")

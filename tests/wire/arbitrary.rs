@@ -4,9 +4,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tautline::codecs::CodecId;
 use tautline::wire::{
-    Ack, BlockHeader, Close, CloseCode, Control, DecodeReport, Define, Frame, GoAway, GoAwayCode,
-    GroupId, Hello, MAX_SHORT_BODY, Open, Probe, ProbeReply, Record, RecordKind, RecordReader,
-    Slot, StreamId, Window, parse_frame, plain_crc,
+    Ack, BlockHeader, Close, CloseCode, Control, DecodeReport, Define, DictionaryAnswer,
+    DictionaryFrame, DictionaryNews, DictionaryVerdict, Frame, GoAway, GoAwayCode, GroupId, Hello,
+    MAX_SHORT_BODY, Open, Probe, ProbeReply, Record, RecordKind, RecordReader, Slot, StreamId,
+    Window, parse_frame, plain_crc,
 };
 
 use super::MAX_BLOCK;
@@ -59,6 +60,28 @@ fn arb_close_code() -> impl Strategy<Value = CloseCode> {
     ]
 }
 
+fn arb_news() -> impl Strategy<Value = DictionaryNews> {
+    let offer = (any::<[u8; 32]>(), any::<u64>(), any::<u8>(), any::<u64>());
+    prop_oneof![
+        offer.prop_map(|(hash, len, codec, wire_len)| DictionaryNews::Offer {
+            hash,
+            len,
+            codec: CodecId::from_wire(codec),
+            wire_len,
+        }),
+        prop::collection::vec(any::<u8>(), 1..300).prop_map(DictionaryNews::Piece),
+        Just(DictionaryNews::Retire),
+    ]
+}
+
+fn arb_verdict() -> impl Strategy<Value = DictionaryVerdict> {
+    prop_oneof![
+        Just(DictionaryVerdict::Held),
+        Just(DictionaryVerdict::Wanted),
+        Just(DictionaryVerdict::Refused),
+    ]
+}
+
 fn arb_control() -> impl Strategy<Value = Control> {
     let any4 = || (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
     prop_oneof![
@@ -99,6 +122,11 @@ fn arb_control() -> impl Strategy<Value = Control> {
             .prop_map(|(stream, limit)| Control::Window(Window { stream, limit })),
         (arb_go_away_code(), ".{0,60}")
             .prop_map(|(code, detail)| Control::GoAway(GoAway { code, detail })),
+        (1..=u64::MAX, arb_news())
+            .prop_map(|(number, what)| Control::Dictionary(DictionaryFrame { number, what })),
+        (1..=u64::MAX, arb_verdict()).prop_map(|(number, verdict)| {
+            Control::DictionaryAnswer(DictionaryAnswer { number, verdict })
+        }),
         (
             arb_slot(),
             any::<u8>(),

@@ -2,7 +2,8 @@
 
 use tautline::session::Role;
 use tautline::wire::{
-    CloseCode, Control, DecodeReport, Frame, GoAwayCode, Hello, Record, RecordKind, WireError,
+    CloseCode, Control, DecodeReport, DictionaryNews, DictionaryVerdict, Frame, GoAwayCode, Hello,
+    Record, RecordKind, WireError,
 };
 
 use super::vectors::hex;
@@ -42,7 +43,17 @@ pub(super) fn show_hello(hello: &Hello) -> String {
         hello.max_block,
         hello.max_streams,
         hello.window
-    )
+    ) + &show_dictionaries(hello)
+}
+
+fn show_dictionaries(hello: &Hello) -> String {
+    let said = &hello.dictionaries;
+    if said.max_len == 0 {
+        return String::new();
+    }
+    let held: Vec<_> = said.held.iter().map(|prefix| hex(prefix)).collect();
+    let held = held.join(",");
+    format!(" dictionaries={}:{}:{held}", said.max_len, said.max_held)
 }
 
 pub(super) fn show_role(role: Role) -> &'static str {
@@ -123,6 +134,40 @@ fn show_control(control: &Control) -> String {
             define.history.unwrap_or(0),
             define.dictionary
         ),
+        Control::Dictionary(frame) => match &frame.what {
+            DictionaryNews::Offer {
+                hash,
+                len,
+                codec,
+                wire_len,
+            } => format!(
+                "dictionary-offer number={} len={len} codec={} wire={wire_len} hash={}",
+                frame.number,
+                codec.to_wire(),
+                hex(hash)
+            ),
+            DictionaryNews::Piece(bytes) => {
+                format!(
+                    "dictionary-piece number={} bytes={}",
+                    frame.number,
+                    hex(bytes)
+                )
+            }
+            DictionaryNews::Retire => format!("dictionary-retire number={}", frame.number),
+            other => panic!("{other:?} has no vectors"),
+        },
+        Control::DictionaryAnswer(answer) => {
+            let verdict = match answer.verdict {
+                DictionaryVerdict::Held => "held",
+                DictionaryVerdict::Wanted => "wanted",
+                DictionaryVerdict::Refused => "refused",
+                other => panic!("{other:?} has no vectors"),
+            };
+            format!(
+                "dictionary-answer number={} verdict={verdict}",
+                answer.number
+            )
+        }
         other => panic!("{other:?} has no vectors"),
     }
 }

@@ -121,6 +121,8 @@ pub(crate) struct Situation<'a> {
     pub arms: &'a [Arm],
     /// Arms with history whose contexts stand ready.
     pub live: &'a [Arm],
+    /// Whether there is a dictionary for the block.
+    pub dictionary: bool,
     /// How many of them, from the first, the thesis's policies choose from.
     pub electable: usize,
     /// How many of them, from the first, the cost policy chooses from.
@@ -345,6 +347,15 @@ impl Policy {
         matches!(self.kind, Kind::Cost(_))
     }
 
+    /// Whether it may ever choose an arm with a dictionary, or with a history that begins with one.
+    pub(crate) const fn may_use_dictionary(&self) -> bool {
+        match &self.kind {
+            Kind::Cost(_) => true,
+            Kind::Fixed(arm) => arm.dictionary || arm.history,
+            Kind::None | Kind::RoundRobin { .. } | Kind::Majority(_) => false,
+        }
+    }
+
     /// What is known of each arm; empty from policies that do not estimate.
     pub(crate) fn explain(&self, situation: &Situation<'_>) -> Vec<ArmReport> {
         match &self.kind {
@@ -467,6 +478,7 @@ mod contract {
                 prices: Prices::default(),
                 peer_starved: false,
                 live: &[],
+                dictionary: false,
                 affordable: Affordable::default(),
                 decode: &self.decode,
                 link: &self.link,

@@ -44,7 +44,7 @@ impl Sender {
     }
 
     /// Wire bytes that have not left for the link yet.
-    pub(super) fn link_backlog(&self, now: Time, path: &Path) -> u64 {
+    pub(in crate::session) fn link_backlog(&self, now: Time, path: &Path) -> u64 {
         let reckoned = self.inflight.backlog(now, path.known.link.rate());
         self.output.len() as u64 + path.unsent().unwrap_or(0).max(reckoned)
     }
@@ -85,6 +85,7 @@ impl Sender {
             peer_starved,
             affordable,
             budget_left,
+            dictionary: self.dictionaries.current(stream.class.get()).is_some(),
             ..self.situation(now, path)
         };
         stream.latest_block = (wanted.plain_len, wanted.texture);
@@ -115,6 +116,7 @@ impl Sender {
             plain_len: 0,
             arms: self.arms.as_slice(),
             live: self.history.live(),
+            dictionary: false,
             electable: self.arms.electable(),
             adaptive: self.arms.adaptive(),
             texture: Texture::default(),
@@ -151,17 +153,24 @@ impl Sender {
             texture,
             peer_starved,
             affordable,
+            dictionary: self.dictionaries.current(stream.class.get()).is_some(),
             ..self.situation(self.decided_at, path)
         })
     }
 
     /// Has the block that was just gathered tried with other arms too, if that was planned.
-    pub(super) fn begin_shadow(&mut self, lead: StreamId, texture: Texture, arm: Arm) {
+    pub(super) fn begin_shadow(
+        &mut self,
+        (lead, class): (StreamId, Option<usize>),
+        texture: Texture,
+        arm: Arm,
+    ) {
         if self.shadows.planned.is_empty() {
             return;
         }
         let all = self.arms.as_slice();
         let arms = self.shadows.planned.drain(..).map(|at| all[at]).collect();
+        let dictionary = self.dictionaries.current(class).map(|(_, it)| it.clone());
         let subject = Subject {
             stream: lead,
             own: self.builder.is_mostly(lead),
@@ -171,7 +180,7 @@ impl Sender {
         };
         let encodes = arm != Arm::IDENTITY;
         self.shadows
-            .begin(subject, arms, self.builder.parts(), encodes);
+            .begin(subject, (arms, dictionary), self.builder.parts(), encodes);
     }
 
     pub(in crate::session) fn take_shadow(&mut self) -> Option<ShadowJob> {
@@ -191,8 +200,16 @@ impl Sender {
             return;
         };
         self.budget.spend(now, taken);
-        let mut sent = subject.sent;
+        // What a block is without a dictionary and with one are two things, of which it went out as one.
+        let mut sent = [false, true].map(|dictionary| match subject.sent.arm.dictionary {
+            same if same == dictionary => subject.sent,
+            _ => Sent {
+                level: None,
+                ..subject.sent
+            },
+        });
         for result in block.results {
+            let sent = &mut sent[usize::from(result.arm.dictionary)];
             let own = streams.find(subject.stream).filter(|_| subject.own);
             sent.level = path.known.codecs.record_shadow(
                 own.and_then(|stream| stream.policy.own_model()),
@@ -205,7 +222,7 @@ impl Sender {
                     encode: result.encode,
                     decode: result.decode,
                 },
-                sent,
+                *sent,
             );
         }
     }

@@ -5,7 +5,6 @@ use core::time::Duration;
 use super::{Encoding, Sender};
 use crate::codecs::{Arm, Encoded};
 use crate::control::{Fed, SentBlock, Texture};
-use crate::session::history::SlotUse;
 use crate::session::job::EncodedBlock;
 use crate::session::path::Path;
 use crate::session::stats::StreamStats;
@@ -72,7 +71,13 @@ impl Sender {
         streams: &mut Streams,
         path: &mut Path,
     ) {
-        let Some(Encoding { arm, texture, slot }) = self.encoding.take() else {
+        let Some(Encoding {
+            arm,
+            texture,
+            slot,
+            dictionary,
+        }) = self.encoding.take()
+        else {
             return;
         };
         self.budget.spend(now, elapsed);
@@ -107,6 +112,14 @@ impl Sender {
                 None
             }
         };
+        let dictionary = dictionary.inspect(|way| {
+            self.dictionaries.on_encoded(way, plain.len(), written);
+            if let (Some(define), Some(_)) = (way.define, written) {
+                self.inflight.on_control();
+                let define = Control::Define(define);
+                self.output.put_small(|out| define.put(out));
+            }
+        });
         // The estimates know the time that the arm took even where its result was of no use.
         let sent = SentBlock {
             now,
@@ -127,7 +140,16 @@ impl Sender {
         let decode_nanos = path.decode_nanos(arm, plain.len());
         path.peer_budget.on_block(now, decode_nanos);
         let sent_as = if let Some(len) = written {
-            self.put_header(arm, slot, Some(plain.len()), len, crc);
+            let epoch = slot.and_then(|slot| slot.epoch);
+            let slot = slot.map(|slot| slot.slot);
+            let slot = slot.or(dictionary.map(|way| way.slot));
+            self.put_header(
+                arm,
+                slot.map(|slot| (slot, epoch)),
+                Some(plain.len()),
+                len,
+                crc,
+            );
             self.put_body(wire, len);
             self.output.recycle(plain);
             arm
@@ -154,7 +176,7 @@ impl Sender {
     fn put_header(
         &mut self,
         arm: Arm,
-        history: Option<SlotUse>,
+        place: Option<(Slot, Option<u64>)>,
         plain_len: Option<usize>,
         body_len: usize,
         crc: u32,
@@ -165,12 +187,12 @@ impl Sender {
             0
         };
         let alone = Slot::new(arm.codec.to_wire());
-        let Some(slot) = history.map(|history| history.slot).or(alone) else {
+        let Some(slot) = place.map(|(slot, _)| slot).or(alone) else {
             return;
         };
         let mut header = BlockHeader {
             slot,
-            epoch: history.and_then(|history| history.epoch),
+            epoch: place.and_then(|(_, epoch)| epoch),
             plain_len: None,
             body_len,
             check,

@@ -10,6 +10,7 @@ use fastrand::Rng;
 pub(super) use self::choose::late_bytes;
 use self::choose::texture_of;
 use super::block::BlockBuilder;
+use super::dictionaries::{DictionaryUse, SendDictionaries};
 use super::event::Event;
 use super::flight::Flight;
 use super::history::{SendHistory, SlotUse};
@@ -55,6 +56,8 @@ struct Encoding {
     texture: Texture,
     /// Where it goes, if it has a history.
     slot: Option<SlotUse>,
+    /// .. or if it is encoded with a dictionary.
+    dictionary: Option<DictionaryUse>,
 }
 
 #[derive(Debug)]
@@ -76,6 +79,9 @@ pub(super) struct Sender {
     /// The block that is being encoded; its members stand in the builder.
     encoding: Option<Encoding>,
     pub(super) history: SendHistory,
+    pub(super) dictionaries: SendDictionaries,
+    /// When the link may be idle, for pieces of a dictionary that wait for it.
+    pub(super) piece_at: Option<Time>,
     price: BudgetPrice,
     pub(super) shadows: Shadows,
     pub(super) trace: Trace,
@@ -119,6 +125,8 @@ impl Sender {
             job: None,
             encoding: None,
             history: SendHistory::default(),
+            dictionaries: SendDictionaries::default(),
+            piece_at: None,
             price: BudgetPrice::default(),
             shadows: Shadows::default(),
             trace: Trace::default(),
@@ -241,10 +249,15 @@ impl Sender {
         let texture = wanted.texture;
         let number = choice.arm;
         let arm = self.arms.as_slice()[number];
-        let history = arm.history.then(|| self.history.take(arm)).flatten();
+        let class = stream.class.get();
+        let begin = self.dictionaries.current(class);
+        let history = arm.history.then(|| self.history.take(arm, begin)).flatten();
         let (history, slot) = history.unzip();
-        // Where there is no room for a history, the block stands by itself.
-        let arm = if slot.is_some() { arm } else { arm.alone() };
+        let dictionary = arm.dictionary.then(|| self.dictionaries.take(arm, class));
+        let (dictionary, way) = dictionary.flatten().unzip();
+        // Where there is no room for a history, and no dictionary, the block stands by itself.
+        let alone = slot.is_none() && dictionary.is_none();
+        let arm = if alone { arm.alone() } else { arm };
         let buffer = self.output.buffer();
         self.builder.begin(buffer, arm == Arm::IDENTITY);
         self.gather(number, budget_left, block_len, streams);
@@ -259,7 +272,7 @@ impl Sender {
         } else {
             (self.run + 1).min(MOST_RUN)
         };
-        self.begin_shadow(lead, texture, arm);
+        self.begin_shadow((lead, class), texture, arm);
         for member in &self.builder.members {
             if let Some(stream) = streams.find(member.stream) {
                 stream.policy.on_sent(member.messages);
@@ -281,13 +294,19 @@ impl Sender {
         if arm == Arm::IDENTITY {
             self.emit_identity(now, texture, streams, path);
         } else {
-            self.encoding = Some(Encoding { arm, texture, slot });
+            self.encoding = Some(Encoding {
+                arm,
+                texture,
+                slot,
+                dictionary: way,
+            });
             self.job = Some(EncodeJob {
                 arm,
                 plain: core::mem::take(&mut self.builder.bytes),
                 wire: self.output.buffer(),
                 with_check: self.with_check,
                 history,
+                dictionary,
             });
         }
         true

@@ -190,7 +190,7 @@ fn epochs_come_one_after_another() {
     let mut header = |epoch| receiver.history.on_header(slot, epoch);
     assert!(header(Some(1)).is_err(), "a slot without history");
     assert!(matches!(header(None), Ok(None)));
-    let define = |receiver: &mut Receiver, log| receiver.history.define(slot, arm.codec, log);
+    let define = |receiver: &mut Receiver, log| receiver.history.define(slot, arm.codec, log, None);
     define(receiver, Some(17)).expect("agreed on");
     let receiver = &mut pair.b.session.receiver;
     let mut header = |epoch| receiver.history.on_header(slot, epoch);
@@ -205,7 +205,7 @@ fn epochs_come_one_after_another() {
     assert!(
         receiver
             .history
-            .define(slot, CodecId::IDENTITY, Some(17))
+            .define(slot, CodecId::IDENTITY, Some(17), None)
             .is_err()
     );
 }

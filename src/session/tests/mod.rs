@@ -13,6 +13,8 @@ use crate::control::{MajorityConfig, Reason};
 use crate::wire::{Close, CloseCode, GroupId};
 
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
+mod dictionaries;
+#[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod history;
 mod limits;
 mod messages;
@@ -57,6 +59,11 @@ impl End {
         }
         self.input = input;
         let _ = self.session.handle_timeout(now);
+        while let Some(job) = self.session.poll_dictionary(now) {
+            let work = self.worker.dictionary(job);
+            let taken = Duration::from_millis(20);
+            let _ = self.session.handle_dictionary(now, work, taken);
+        }
         while let Some(event) = self.session.poll_event() {
             if let Event::Readable(id) = event {
                 while let Some(message) = self.session.recv(id) {

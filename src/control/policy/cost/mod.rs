@@ -115,6 +115,7 @@ struct Standing {
     link_nanos_per_byte: f64,
     backlog_nanos: f64,
     followers: f64,
+    dictionary: bool,
     choice: Choice,
     /// Whether no arm could have been better than identity.
     hopeless: bool,
@@ -248,7 +249,9 @@ impl Cost {
         };
         let plain_len = situation.plain_len as f64;
         let alone = models.known(class, plain_len);
-        let with_history = models.known(class.with_history(true), plain_len);
+        let with_history = models.known(class.of_arm(Arm::IDENTITY.with_history()), plain_len);
+        let with_dictionary =
+            models.known(class.of_arm(Arm::IDENTITY.with_dictionary()), plain_len);
         // With a starved peer, nothing that costs it more than what it was used to when it became so.
         let most_decode = situation
             .peer_starved
@@ -257,10 +260,15 @@ impl Cost {
         looks.clear();
         for (arm, candidate) in candidates.iter().enumerate() {
             let Some(row) = candidate.row else { continue };
+            if candidate.arm.dictionary && !situation.dictionary {
+                continue;
+            }
             let typical = row.at(plain_len);
             let typical_decode = typical.decode_nanos;
             let known = if candidate.arm.history {
                 with_history
+            } else if candidate.arm.dictionary {
+                with_dictionary
             } else {
                 alone
             };
@@ -425,6 +433,7 @@ impl Cost {
         let standing = &mut self.standing[at];
         let same = calm
             && standing.left > 0
+            && standing.dictionary == situation.dictionary
             && near(
                 stages.link_nanos_per_byte,
                 standing.link_nanos_per_byte,
@@ -481,6 +490,7 @@ impl Cost {
             link_nanos_per_byte: stages.link_nanos_per_byte,
             backlog_nanos: stages.link_backlog_nanos,
             followers: stages.followers,
+            dictionary: situation.dictionary,
             choice,
             hopeless,
             left,

@@ -15,7 +15,8 @@
 //! ([`TypicalRow`]), so that fixed and per-byte cost keep their proportion.
 
 use crate::codecs::{
-    Arm, Typical, TypicalRow, strength_deviation, typical_history_level, typical_level,
+    Arm, Typical, TypicalRow, strength_deviation, typical_dictionary_level, typical_history_level,
+    typical_level,
 };
 use crate::control::Texture;
 use crate::units::Time;
@@ -89,12 +90,14 @@ const MOST_SPEED: f32 = 50.0;
 const LEAST_STRENGTH: f32 = 0.1;
 const MOST_STRENGTH: f32 = 5.0;
 
-/// Blocks that are alike: of about the same length and texture, and encoded with history or without.
+/// Blocks that are alike: of about the same length and texture, and encoded with history, with a dictionary
+/// or with neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockClass {
     size: u8,
     texture: Texture,
     history: bool,
+    dictionary: bool,
 }
 
 impl BlockClass {
@@ -108,17 +111,25 @@ impl BlockClass {
             size,
             texture,
             history: false,
+            dictionary: false,
         }
     }
 
-    /// The class that blocks of this one are in for arms with history.
-    pub(crate) const fn with_history(self, history: bool) -> Self {
-        Self { history, ..self }
+    /// The class that blocks of this one are in for `arm`: by whether it has a history or a dictionary.
+    pub(crate) const fn of_arm(self, arm: Arm) -> Self {
+        let (history, dictionary) = (arm.history, arm.dictionary);
+        Self {
+            history,
+            dictionary,
+            ..self
+        }
     }
 
     fn level_of_records(self, plain_len: f64) -> f64 {
         if self.history {
             typical_history_level(plain_len)
+        } else if self.dictionary {
+            typical_dictionary_level(plain_len)
         } else {
             typical_level(plain_len)
         }
@@ -409,9 +420,11 @@ impl Model {
             .classes
             .iter()
             .filter(|known| {
-                let alike =
-                    known.class.texture == class.texture && known.class.history == class.history;
-                alike && known.levels > 0.0
+                let alike = BlockClass {
+                    size: class.size,
+                    ..known.class
+                };
+                alike == class && known.levels > 0.0
             })
             .min_by_key(|known| known.class.size.abs_diff(class.size))?;
         let scale = class.typical_level() / known.class.typical_level();

@@ -1,0 +1,203 @@
+//! Dictionaries from one connection to the next.
+
+use std::path::Path;
+
+use tautline::dictionary::cache::CacheConfig;
+use tautline::dictionary::{Acceptance, AcceptancePolicy, TrainerConfig};
+use tautline::generate::{Content, Generator};
+use tautline::session::{DictionaryStats, SessionConfig};
+use tautline::transport::{Connection, Listener, Node, NodeConfig};
+use tautline::wire::{
+    Control, DictionaryFrame, DictionaryNews, DictionaryOffer, Features, Hello, Role,
+};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::support::{accept, listen, next, open, within};
+
+fn session(from: Acceptance) -> SessionConfig {
+    let mut quick = TrainerConfig::default();
+    quick.min_messages = 200;
+    SessionConfig::default()
+        .policy("zstd:3+dictionary".parse().expect("an arm"))
+        .accept_dictionaries(AcceptancePolicy::new(from))
+        .train_dictionaries(Some(quick))
+}
+
+fn node(from: Acceptance, directory: Option<&Path>) -> Node {
+    let mut config = NodeConfig::default().session(session(from)).guard(None);
+    if let Some(directory) = directory {
+        config = config.dictionary_cache(directory, CacheConfig::default());
+    }
+    Node::new(config).expect("a node")
+}
+
+async fn stats(connection: &Connection) -> DictionaryStats {
+    within(connection.stats()).await.expect("open").dictionaries
+}
+
+/// Sends messages on a new connection until `enough`; what the sender has done with dictionaries then.
+async fn send_until(
+    client: &Node,
+    listener: &Listener,
+    seed: u64,
+    enough: impl Fn(&DictionaryStats) -> bool,
+) -> DictionaryStats {
+    let address = listener.local_address().expect("an address");
+    let (from, to) =
+        within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+    let (from, to) = (from.expect("a connection"), to.expect("a connection"));
+    let stream = open(&from, "orders").await;
+    let received = accept(&to).await;
+    let mut made = DictionaryStats::default();
+    within(async {
+        for message in Generator::new(Content::Telecom, seed) {
+            stream.send(message.clone()).await.expect("room");
+            assert_eq!(next(&received).await.expect("a message"), message);
+            made = stats(&from).await;
+            if enough(&made) {
+                break;
+            }
+        }
+    })
+    .await;
+    let (closed, _) = within(async { tokio::join!(from.close(), to.close()) }).await;
+    closed.expect("a clean close");
+    made
+}
+
+fn in_use(made: &DictionaryStats) -> bool {
+    made.blocks_sent > 0
+}
+
+#[tokio::test]
+async fn the_second_connection_starts_warm() {
+    let (client, server) = (
+        node(Acceptance::Always, None),
+        node(Acceptance::Always, None),
+    );
+    let listener = listen(&server).await;
+    let first = send_until(&client, &listener, 1, in_use).await;
+    assert_eq!((first.warm, first.trained, first.accepted), (0, 1, 1));
+    let second = send_until(&client, &listener, 2, |_| true).await;
+    assert_eq!((second.warm, second.offered), (1, 0));
+    assert_eq!(second.blocks_sent, 1, "the first message has gone with it");
+}
+
+#[tokio::test]
+async fn nodes_that_start_again_find_it_in_their_directories() {
+    let directories = [0, 1].map(|_| tempfile::tempdir().expect("a directory"));
+    let [ours, theirs] = directories
+        .each_ref()
+        .map(|it| it.path().join("dictionaries"));
+    let stored = |node: &Node| node.dictionary_cache_stats().expect("a cache").stored;
+    let address = {
+        let client = node(Acceptance::Always, Some(&ours));
+        let server = node(Acceptance::Always, Some(&theirs));
+        let listener = listen(&server).await;
+        send_until(&client, &listener, 1, in_use).await;
+        // Files are written beside the way.
+        within(async {
+            while stored(&client) + stored(&server) < 2 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        listener.local_address().expect("an address")
+    };
+    let client = node(Acceptance::Always, Some(&ours));
+    let server = node(Acceptance::Always, Some(&theirs));
+    // The same place, since that is the name that the peer goes by.
+    let listener = within(async {
+        loop {
+            if let Ok(listener) = server.listen(&address).await {
+                break listener;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let again = send_until(&client, &listener, 2, |_| true).await;
+    assert_eq!((again.warm, again.offered, again.blocks_sent), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_used_is_counted_and_done_without() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("a file, not a directory");
+    std::fs::write(&file, b"").expect("room");
+    let client = node(Acceptance::Always, Some(&file));
+    let server = node(Acceptance::Always, None);
+    assert_eq!(
+        client.dictionary_cache_stats().expect("asked for").failed,
+        1
+    );
+    assert!(server.dictionary_cache_stats().is_none());
+    let listener = listen(&server).await;
+    let first = send_until(&client, &listener, 1, in_use).await;
+    assert_eq!(first.accepted, 1);
+    let second = send_until(&client, &listener, 2, |_| true).await;
+    assert_eq!(second.warm, 1, "it lives in memory");
+
+    // Gone while it is in use.
+    let gone = directory.path().join("gone");
+    let client = node(Acceptance::Always, Some(&gone));
+    std::fs::remove_dir(&gone).expect("empty");
+    send_until(&client, &listener, 3, in_use).await;
+    within(async {
+        while client.dictionary_cache_stats().expect("asked for").failed == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn strangers_are_not_given_and_may_not_give_any() {
+    let (client, server) = (
+        node(Acceptance::Always, None),
+        node(Acceptance::Authenticated, None),
+    );
+    let listener = listen(&server).await;
+    let mut count = 0;
+    let counted = std::cell::RefCell::new(&mut count);
+    let made = send_until(&client, &listener, 1, |_| {
+        **counted.borrow_mut() += 1;
+        **counted.borrow() == 300
+    })
+    .await;
+    assert_eq!((made.trainings, made.offered), (0, 0));
+
+    // One who offers all the same.
+    let address = listener.local_address().expect("an address").to_string();
+    let mut socket = TcpStream::connect(address).await.expect("a socket");
+    let mut bytes = Vec::new();
+    Hello {
+        role: Role::Connector,
+        versions: (1, 1),
+        session: [7; 16],
+        codecs: Vec::new(),
+        offered: Features(Features::CHECKSUMS.0 | Features::DICTIONARIES.0),
+        required: Features::default(),
+        max_message: 1 << 20,
+        max_block: 1 << 16,
+        max_streams: 100,
+        window: 1 << 16,
+        history_memory: 0,
+        dictionaries: DictionaryOffer::default(),
+    }
+    .put(&mut bytes);
+    let what = DictionaryNews::Offer {
+        hash: [1; 32],
+        len: 100,
+        codec: tautline::codecs::CodecId::IDENTITY,
+        wire_len: 100,
+    };
+    Control::Dictionary(DictionaryFrame { number: 1, what }).put(&mut bytes);
+    socket.write_all(&bytes).await.expect("room");
+    let victim = within(listener.accept()).await.expect("a connection");
+    assert!(
+        within(victim.accept()).await.is_err(),
+        "it has broken the protocol"
+    );
+}
