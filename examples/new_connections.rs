@@ -1,0 +1,183 @@
+//! Prints what new connections of a few messages each take, cold and with a dictionary that both ends hold from
+//! before, as Markdown tables.
+//!
+//! ```text
+//! cargo run --release --all-features --example new_connections -- FILE.msgs ...
+//! ```
+//!
+//! The last 2000 messages of a file are sent one by one over 100 connections of 20 each, in virtual time at
+//! 10 Mbit/s; the dictionary is made of the messages before them. Bytes are all that the sender writes: hello, stream,
+//! dictionary frames, block headers, checksums, probes and acknowledgements.
+
+use core::time::Duration;
+use std::error::Error;
+use std::path::Path;
+
+use bytes::Bytes;
+use tautline::codecs::{Arm, CodecId, measured_arms};
+use tautline::control::{PeerKnowledge, PolicyConfig};
+use tautline::corpus::Corpus;
+use tautline::dictionary::{
+    Acceptance, AcceptancePolicy, Dictionary, TrainConfig, TrainerConfig, train,
+};
+use tautline::session::{DictionaryMemory, SessionConfig};
+use tautline::sim::{Experiment, LinkConfig, NodeConfig, Pace, Traffic};
+use tautline::units::{BytesPerSec, Time};
+
+const CONNECTIONS: usize = 100;
+const MESSAGES: usize = 20;
+/// The stream that an experiment sends on.
+const STREAM: &str = "experiment";
+
+/// What 100 connections took.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    /// Bytes that the sender wrote, and those of its hellos.
+    sent: u64,
+    hellos: u64,
+    /// Bytes that came back.
+    back: u64,
+    seconds: f64,
+}
+
+impl Taken {
+    fn of(self, other: Self) -> (f64, f64) {
+        let without = |it: Self| (it.sent - it.hellos) as f64;
+        let all = self.sent as f64 / other.sent as f64;
+        (all, without(self) / without(other))
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for name in std::env::args_os().skip(1) {
+        let path = Path::new(&name);
+        let corpus = Corpus::read(path, None)?;
+        let label = path.file_stem().unwrap_or(&name).to_string_lossy();
+        let messages = corpus.messages();
+        let (before, new) =
+            messages.split_at(messages.len().saturating_sub(CONNECTIONS * MESSAGES));
+        let dictionary = train(before, &TrainConfig::default())?;
+        let large = train(before, &TrainConfig::default().with_max_len(64 << 10))?;
+        table(&label, &dictionary, &large, new)?;
+    }
+    Ok(())
+}
+
+fn table(
+    label: &str,
+    dictionary: &Dictionary,
+    large: &Dictionary,
+    new: &[Bytes],
+) -> Result<(), Box<dyn Error>> {
+    let plain: usize = new.iter().map(Bytes::len).sum();
+    println!(
+        "\n## {label}: {plain} bytes, a dictionary of {}\n",
+        dictionary.len()
+    );
+    let alone = |policy| run(policy, new, None, 0);
+    let mut best: Option<(Arm, Taken)> = None;
+    for arm in measured_arms() {
+        let taken = alone(PolicyConfig::Fixed(arm))?;
+        if best.is_none_or(|(_, known)| taken.sent < known.sent) {
+            best = Some((arm, taken));
+        }
+    }
+    let (best_arm, best) = best.ok_or("no codec")?;
+    println!(
+        "| | bytes | without hellos | of the best stateless | without hellos | came back | s |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+    let print = |name: &str, taken: Taken| {
+        let (all, without) = taken.of(best);
+        println!(
+            "| {name} | {} | {} | {all:.3} | {without:.3} | {} | {:.3} |",
+            taken.sent,
+            taken.sent - taken.hellos,
+            taken.back,
+            taken.seconds
+        );
+    };
+    print("as they are", alone(PolicyConfig::None)?);
+    print(&format!("best stateless: {best_arm}"), best);
+    let zstd = |level| Arm::new(CodecId::ZSTD, level);
+    for arm in [Arm::new(CodecId::LZ4, 0), zstd(3), zstd(19)] {
+        let arm = arm.with_dictionary();
+        let taken = run(PolicyConfig::Fixed(arm), new, Some(dictionary), 0)?;
+        print(&format!("{arm}, warm"), taken);
+    }
+    let memory = 8 << 20;
+    for arm in [Arm::new(CodecId::LZ4, 0), zstd(3), zstd(9), zstd(19)] {
+        let policy = PolicyConfig::Fixed(arm.with_history());
+        let name = arm.with_history();
+        print(&format!("{name}, cold"), run(policy, new, None, memory)?);
+        let taken = run(policy, new, Some(dictionary), memory)?;
+        print(&format!("{name}, warm"), taken);
+    }
+    for arm in [zstd(3), zstd(19)].map(Arm::with_history) {
+        let taken = run(PolicyConfig::Fixed(arm), new, Some(large), memory)?;
+        print(&format!("{arm}, warm, {} bytes", large.len()), taken);
+    }
+    for (name, memory) in [("history off", 0), ("history on", memory)] {
+        let policy = PolicyConfig::default();
+        let cold = run(policy, new, None, memory)?;
+        print(&format!("chosen, {name}, cold"), cold);
+        let warm = run(policy, new, Some(dictionary), memory)?;
+        print(&format!("chosen, {name}, warm"), warm);
+    }
+    Ok(())
+}
+
+fn run(
+    policy: PolicyConfig,
+    new: &[Bytes],
+    dictionary: Option<&Dictionary>,
+    history_memory: usize,
+) -> Result<Taken, Box<dyn Error>> {
+    let config = SessionConfig::default().history_memory(history_memory);
+    let (a, b) = match dictionary {
+        None => (config.clone(), config),
+        Some(dictionary) => {
+            let config = config.accept_dictionaries(AcceptancePolicy::new(Acceptance::Always));
+            let (mut sent, mut received) = <(DictionaryMemory, DictionaryMemory)>::default();
+            let settings = (TrainerConfig::default(), 1);
+            let dictionary = dictionary.clone();
+            received.receive(dictionary.clone());
+            sent.adopt(Time::ZERO, STREAM, dictionary, Duration::ZERO, settings);
+            (
+                config.clone().dictionary_memory(sent),
+                config.dictionary_memory(received),
+            )
+        }
+    };
+    let mut taken = Taken::default();
+    // What a node remembers of a peer from one connection to the next.
+    let mut knowledge: Option<PeerKnowledge> = None;
+    for messages in new.chunks(MESSAGES) {
+        let session = match knowledge.take() {
+            Some(knowledge) => a.clone().knowledge(knowledge),
+            None => a.clone(),
+        };
+        let node = |session| NodeConfig {
+            session,
+            ..NodeConfig::default()
+        };
+        let traffic = Traffic::new(messages.iter().cloned(), Pace::Latency);
+        let experiment = Experiment {
+            a: node(session),
+            b: node(b.clone()),
+            link: LinkConfig {
+                rate: BytesPerSec::new(1.25e6),
+                ..LinkConfig::default()
+            },
+            ..Experiment::new(traffic)
+        };
+        let outcome = experiment.run(policy)?;
+        let [ours, theirs] = &outcome.sessions;
+        taken.sent += ours.wire_sent;
+        taken.back += theirs.wire_sent;
+        taken.hellos += ours.hello_sent;
+        taken.seconds += outcome.duration.as_secs_f64();
+        knowledge = Some(outcome.knowledge);
+    }
+    Ok(taken)
+}
