@@ -372,6 +372,7 @@ impl Cost {
 
     /// On an idle link of unknown rate, now and then the arm that would be best on a much slower one:
     /// messages as alike as those of one kind often are show no rate, unless their wire lengths differ.
+    /// To begin a history costs more than that is worth.
     fn other_length(
         &mut self,
         situation: &Situation<'_>,
@@ -393,7 +394,12 @@ impl Cost {
             ..*stages
         };
         let cost = |look: &Look| look.cost + slow.link_nanos(look.wire_len);
-        let allowed = self.looks.iter().filter(|look| look.barred.is_none());
+        let arms = situation.arms;
+        let live = |arm: Arm| !arm.history || situation.live.contains(&arm);
+        let allowed = self
+            .looks
+            .iter()
+            .filter(|look| look.barred.is_none() && live(arms[look.arm]));
         let other = allowed.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
         let differs = (other.wire_len - best.wire_len).abs() > 0.1 * best.wire_len;
         (due && differs).then_some(*other)
