@@ -47,6 +47,7 @@
 //! hello  ( block | control frame )*
 //!
 //! block          0 slot:4 length:11        check:2   body         a lone small message: 5 bytes in all
+//!                110 length:5              check:2   body         up to 32 bytes, same slot: 4 bytes
 //!                10 slot:4 flags:2 lengths check:4   body         more than 2 KiB
 //! body, decoded  ( head:1 [stream] [length] payload )*
 //! ```

@@ -67,6 +67,8 @@ enum BlockState {
 #[derive(Debug)]
 pub(super) struct Receiver {
     bindings: [Option<Binding>; SLOTS as usize],
+    /// The slot of the latest block, for those that do not name theirs.
+    last_slot: Option<Slot>,
     groups: Vec<(GroupId, Group)>,
     inbound: VecDeque<Inbound>,
     jobs: VecDeque<DecodeJob>,
@@ -112,6 +114,7 @@ impl Receiver {
         }
         Self {
             bindings,
+            last_slot: None,
             groups: Vec::new(),
             inbound: VecDeque::new(),
             jobs: VecDeque::new(),
@@ -321,10 +324,15 @@ impl Receiver {
     }
 
     fn on_block(&mut self, header: BlockHeader, body: Bytes) -> Result<(), WireError> {
-        let binding = self.binding(header.slot)?;
+        let slot = header.slot.or(self.last_slot);
+        let slot = slot.ok_or(WireError::Unexpected {
+            what: "a first block that names no slot",
+        })?;
+        self.last_slot = Some(slot);
+        let binding = self.binding(slot)?;
         let (codec, group) = (binding.codec, binding.group);
         let dictionary = binding.dictionary.as_ref().map(|(_, it)| it.clone());
-        let place = self.history.on_header(header.slot, header.epoch)?;
+        let place = self.history.on_header(slot, header.epoch)?;
         let state = if codec == CodecId::IDENTITY {
             let actual = body.len();
             if let Some(declared) = header.plain_len.filter(|declared| *declared != actual) {

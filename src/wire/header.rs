@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! short block   0 ssss lll  llllllll  check:2   body of l + 1 bytes
+//! tiny block    110 lllll   check:2             body of l + 1 bytes, in the slot of the block before
 //! long block    10 ssss e p  [epoch] [plain length] body length  check:4   body
 //! control       111 kkkkk  length  body  crc:4
 //! ```
@@ -14,7 +15,9 @@ use super::{Control, WireError};
 pub const SLOTS: u8 = 16;
 /// The longest body that a short block can have.
 pub const MAX_SHORT_BODY: usize = 2048;
-/// Checksum bytes of a short block.
+/// The longest body that a tiny block can have.
+pub const MAX_TINY_BODY: usize = 32;
+/// Checksum bytes of a short or tiny block.
 pub const SHORT_CHECK_LEN: usize = 2;
 /// Checksum bytes of a long block.
 pub const LONG_CHECK_LEN: usize = 4;
@@ -22,7 +25,7 @@ pub const LONG_CHECK_LEN: usize = 4;
 const LONG: u8 = 0x80;
 const LONG_EPOCH: u8 = 0x02;
 const LONG_PLAIN: u8 = 0x01;
-const RESERVED: u8 = 0xc0;
+const TINY: u8 = 0xc0;
 const CONTROL: u8 = 0xe0;
 /// The longest body of a control frame.
 const MAX_CONTROL_LEN: u64 = 4096;
@@ -51,8 +54,9 @@ impl Slot {
 /// The outside of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// What codec, group and dictionary the body is in.
-    pub slot: Slot,
+    /// What codec, group and dictionary the body is in; `None` for the slot of the block before, which
+    /// makes a tiny block of one with at most [`MAX_TINY_BODY`] bytes of body and nothing else said.
+    pub slot: Option<Slot>,
     /// The epoch that the group's context starts anew with, if it does.
     pub epoch: Option<u64>,
     /// How many bytes the body decodes to, where the sender says so.
@@ -64,9 +68,14 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Whether this header has the short form.
+    /// Whether this header has the short form, or the tiny one.
     pub const fn is_short(&self) -> bool {
         self.epoch.is_none() && self.plain_len.is_none() && self.body_len <= MAX_SHORT_BODY
+    }
+
+    /// Whether the block needs no slot in its header if the one before had the same.
+    pub const fn can_be_tiny(&self) -> bool {
+        self.is_short() && self.body_len <= MAX_TINY_BODY
     }
 
     /// How many bits of the chain the header carries.
@@ -75,14 +84,25 @@ impl BlockHeader {
     }
 
     /// Appends the header. `with_check` says whether the connection carries checksums.
+    ///
+    /// # Panics
+    ///
+    /// Without a slot where there is no tiny form: the caller's mistake.
     pub fn put(&self, out: &mut Vec<u8>, with_check: bool) {
         debug_assert!(self.body_len > 0, "a block has a body");
-        let slot = self.slot.get();
+        let [c0, c1] = (self.check as u16).to_le_bytes();
+        let Some(slot) = self.slot.map(Slot::get) else {
+            assert!(
+                self.can_be_tiny(),
+                "a block that is not tiny names its slot"
+            );
+            let header = [TINY | (self.body_len - 1) as u8, c0, c1];
+            out.extend_from_slice(if with_check { &header } else { &header[..1] });
+            return;
+        };
         if self.is_short() {
             let length = (self.body_len - 1) as u16;
             let [high, low] = length.to_be_bytes();
-            let check = self.check as u16;
-            let [c0, c1] = check.to_le_bytes();
             let header = [slot << 3 | high, low, c0, c1];
             out.extend_from_slice(if with_check { &header } else { &header[..2] });
             return;
@@ -144,35 +164,48 @@ pub fn parse_frame(
     };
     match first {
         0..LONG => Ok(parse_short(bytes, with_check)),
-        LONG..RESERVED => parse_long(bytes, max_body, with_check),
-        RESERVED..CONTROL => Err(WireError::Unknown {
-            what: "frame kind",
-            given: u64::from(first),
-        }),
+        LONG..TINY => parse_long(bytes, max_body, with_check),
+        TINY..CONTROL => Ok(parse_tiny(bytes, with_check)),
         CONTROL.. => parse_control(bytes),
     }
 }
 
 fn parse_short(bytes: &[u8], with_check: bool) -> Option<Frame> {
-    let body_at = if with_check { 2 + SHORT_CHECK_LEN } else { 2 };
-    let header = bytes.get(..body_at)?;
-    let body_len = usize::from(u16::from_be_bytes([header[0] & 0x07, header[1]])) + 1;
-    if bytes.len() < body_at + body_len {
+    let &[first, second, ..] = bytes else {
         return None;
-    }
-    let check = if with_check {
-        u32::from(u16::from_le_bytes([header[2], header[3]]))
+    };
+    let body_len = usize::from(u16::from_be_bytes([first & 0x07, second])) + 1;
+    small_block(bytes, 2, Some(Slot(first >> 3)), body_len, with_check)
+}
+
+fn parse_tiny(bytes: &[u8], with_check: bool) -> Option<Frame> {
+    let body_len = usize::from(bytes.first()? & !CONTROL) + 1;
+    small_block(bytes, 1, None, body_len, with_check)
+}
+
+/// A block whose check, if it has one, stands at `at`.
+fn small_block(
+    bytes: &[u8],
+    at: usize,
+    slot: Option<Slot>,
+    body_len: usize,
+    with_check: bool,
+) -> Option<Frame> {
+    let (check, body_at) = if with_check {
+        let check = bytes.get(at..at + SHORT_CHECK_LEN)?;
+        let check = u16::from_le_bytes([check[0], check[1]]);
+        (u32::from(check), at + SHORT_CHECK_LEN)
     } else {
-        0
+        (0, at)
     };
     let header = BlockHeader {
-        slot: Slot(header[0] >> 3),
+        slot,
         epoch: None,
         plain_len: None,
         body_len,
         check,
     };
-    Some(Frame::Block { header, body_at })
+    (bytes.len() >= body_at + body_len).then_some(Frame::Block { header, body_at })
 }
 
 fn parse_long(bytes: &[u8], max_body: usize, with_check: bool) -> Result<Option<Frame>, WireError> {
@@ -206,7 +239,7 @@ fn parse_long(bytes: &[u8], max_body: usize, with_check: bool) -> Result<Option<
     };
     let body_len = bounded("body length", body_len, max_body)?;
     let short = BlockHeader {
-        slot: Slot(first >> 2 & 0x0f),
+        slot: Some(Slot(first >> 2 & 0x0f)),
         epoch,
         plain_len,
         body_len,
@@ -352,7 +385,7 @@ mod tests {
             0xdead_beef
         };
         BlockHeader {
-            slot: Slot(11),
+            slot: Some(Slot(11)),
             epoch,
             plain_len,
             body_len,
@@ -375,6 +408,21 @@ mod tests {
             round_trip(block(60_000, Some(65_536), Some(900)), false),
             1 + 2 + 3 + 3
         );
+    }
+
+    #[test]
+    fn tiny_headers_have_one_byte_and_the_check() {
+        let tiny = |len| BlockHeader {
+            slot: None,
+            ..block(len, None, None)
+        };
+        for len in 1..=MAX_TINY_BODY {
+            assert_eq!(round_trip(tiny(len), true), 3);
+            assert_eq!(round_trip(tiny(len), false), 1);
+        }
+        assert!(!tiny(MAX_TINY_BODY + 1).can_be_tiny());
+        assert!(!block(5, Some(5), None).can_be_tiny());
+        assert!(!block(5, None, Some(1)).can_be_tiny());
     }
 
     #[test]

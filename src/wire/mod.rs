@@ -24,7 +24,8 @@ pub use self::dictionary::{
 };
 pub use self::error::WireError;
 pub use self::header::{
-    BlockHeader, Frame, LONG_CHECK_LEN, MAX_SHORT_BODY, SHORT_CHECK_LEN, SLOTS, Slot, parse_frame,
+    BlockHeader, Frame, LONG_CHECK_LEN, MAX_SHORT_BODY, MAX_TINY_BODY, SHORT_CHECK_LEN, SLOTS,
+    Slot, parse_frame,
 };
 pub use self::hello::{
     Features, HELLO_PREFIX_LEN, Hello, MAGIC, MAX_HELLO_LEN, PeerCodec, Role, VERSION_MAX,

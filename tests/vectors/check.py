@@ -142,6 +142,8 @@ def parse_hello(data):
                 hello["held"].append(value.bytes(8))
             if len(hello["held"]) > hello["most"]:
                 raise Bad("FieldTooLarge")
+        elif tag == 144:
+            hello["history"] = value.varint()
         elif tag < 128:
             raise Bad("Unknown")
         if tag < 128:
@@ -170,15 +172,18 @@ def show_hello(hello):
 # ---- frames
 
 def parse_frame(data, max_body, checks):
-    """("block", slot, epoch, plain, body, check, body_at) or ("control", text, kind, fields, length)."""
+    """("block", slot, epoch, plain, body, check, body_at) or ("control", text, kind, fields, length).
+
+    The slot of a tiny block is None."""
     read = Reader(data, More())
     first = read.byte()
-    if first < 0x80:
-        body = ((first & 7) << 8 | read.byte()) + 1
+    if first < 0x80 or 0xC0 <= first < 0xE0:
+        short = first < 0x80
+        body = ((first & 7) << 8 | read.byte() if short else first & 31) + 1
         check = struct.unpack("<H", read.bytes(2))[0] if checks else 0
         at = read.at
         read.bytes(body)
-        return ("block", first >> 3, None, None, body, check, at)
+        return ("block", first >> 3 if short else None, None, None, body, check, at)
     if first < 0xC0:
         epoch = read.varint() if first & 2 else None
         lengths = []
@@ -195,8 +200,6 @@ def parse_frame(data, max_body, checks):
         at = read.at
         read.bytes(body)
         return ("block", first >> 2 & 15, epoch, plain, body, check, at)
-    if first < 0xE0:
-        raise Bad("Unknown")
     length = read.varint_to(4096)
     body_at = read.at
     body = read.bytes(length)
@@ -212,7 +215,7 @@ def show_block(frame):
     _, slot, epoch, plain, body, check, at = frame
     absent = lambda value: "-" if value is None else value
     return (
-        f"block slot={slot} epoch={absent(epoch)} plain={absent(plain)} body={body}"
+        f"block slot={absent(slot)} epoch={absent(epoch)} plain={absent(plain)} body={body}"
         f" check={check:#x} body_at={at}"
     )
 
@@ -461,6 +464,59 @@ def decode(codec, wire, max_plain, window_log=20, dictionary=b""):
     return plain
 
 
+# ---- bodies with history
+
+class Context:
+    """What a receiver keeps from block to block in a slot with history, since the epoch began."""
+
+    def __init__(self, codec, window_log, prime):
+        self.codec, self.window_log = codec, window_log
+        self.history = prime[-(1 << window_log):]
+        if codec == 4:
+            bits = min(window_log, 15)
+            self.inflate = zlib.decompressobj(-bits, zdict=prime[-(1 << bits):])
+
+    def decode(self, body, max_plain):
+        """The plain bytes, or None where they need an entropy decoder for zstd."""
+        if self.codec == 1:
+            plain = lz4(body, self.history[-min(1 << self.window_log, 65536):])
+        elif self.codec == 3:
+            plain = self.zstd(body)
+        else:
+            try:
+                plain = self.inflate.decompress(body + b"\0\0\xff\xff", max_plain + 1)
+            except zlib.error:
+                raise Bad("Undecodable") from None
+            if self.inflate.eof or self.inflate.unconsumed_tail:
+                raise Bad("Undecodable")
+        if plain is not None:
+            if len(plain) > max_plain:
+                raise Bad("Undecodable")
+            self.history = (self.history + plain)[-(1 << self.window_log):]
+        return plain
+
+    def zstd(self, body):
+        first, longest = body[0], 1 << min(self.window_log, 17)
+        if first & 15 != 13 or first == 0x1D:
+            blocks = body if first & 15 != 13 else body[1:]
+            blocks = (8 * len(blocks) + 4).to_bytes(3, "little") + blocks
+        elif first == 0x0D:
+            blocks = (8 * (len(body) - 1)).to_bytes(3, "little") + body[1:]
+        elif first == 0x2D:
+            blocks = body[1:]
+        else:
+            raise Bad("Undecodable")
+        read, out, compressed = Reader(blocks, Bad("Undecodable")), bytearray(), False
+        while read.rest():
+            header = int.from_bytes(read.bytes(3), "little")
+            last, kind, size = header & 1, header >> 1 & 3, header >> 3
+            if last or kind == 3 or size > longest or (size == 0 and first != 0x2D):
+                raise Bad("Undecodable")
+            compressed |= kind == 2
+            out += read.bytes(1) * size if kind == 1 else read.bytes(size)
+        return None if compressed else bytes(out)
+
+
 # ---- envelopes
 
 def parse_envelope(data, dictionaries, max_plain, least_name):
@@ -514,6 +570,8 @@ class Side:
         self.buffer, self.hello, self.checks = b"", None, True
         self.slots = {slot: slot for slot in range(7)}
         self.chain, self.records = Chain(), Records()
+        # The slot of the block before; what slots with history are, and the group's last plain bytes.
+        self.last_slot, self.contexts, self.recent = None, {}, b""
         self.partial, self.ended, self.received = {}, set(), {}
         self.last_opened, self.gone, self.dead, self.log = -1, False, False, []
         # Numbered frames that were heard, and those of this side that the other has acknowledged.
@@ -539,7 +597,7 @@ class Side:
             raise More
         if self.hello is None:
             self.hello, length = parse_hello(self.buffer)
-            offered = 1
+            offered = 3 if self.session.history else 1
             if self.hello["role"] == self.name:
                 raise Bad("Unexpected")
             if self.hello["required"] & ~offered:
@@ -556,13 +614,19 @@ class Side:
             self.on_control(frame[2], frame[3])
             return
         _, slot, epoch, plain_len, body_len, check, at = frame
-        body, short = self.buffer[at:at + body_len], self.buffer[0] < 0x80
+        body, short = self.buffer[at:at + body_len], not 0x80 <= self.buffer[0] < 0xC0
         self.buffer = self.buffer[at + body_len:]
+        self.last_slot = slot = self.last_slot if slot is None else slot
+        if slot is None:
+            raise Bad("Unexpected")
         if slot not in self.slots:
             raise Bad("Unknown")
-        if epoch is not None:
+        if slot in self.contexts:
+            plain = self.decode_with_history(slot, epoch, body, plain_len or 256 << 10)
+        elif epoch is not None:
             raise Bad("Unexpected")
-        plain = decode(self.slots[slot], body, plain_len or 256 << 10)
+        else:
+            plain = decode(self.slots[slot], body, plain_len or 256 << 10)
         if plain_len is not None and len(plain) != plain_len:
             raise Bad("WrongPlainLen" if self.slots[slot] == 0 else "Undecodable")
         if self.checks and self.chain.advance(plain) & (0xFFFF if short else 0xFFFFFFFF) != check:
@@ -572,6 +636,18 @@ class Side:
         for record in self.records.parse(plain):
             self.on_record(record)
         self.frames += 1
+
+    def decode_with_history(self, slot, epoch, body, max_plain):
+        window_log, last_epoch, context = self.contexts[slot]
+        if epoch != (None if context is None else last_epoch + 1) and epoch is not None:
+            raise Bad("Unexpected")
+        if context is None or epoch is not None:
+            context = Context(self.slots[slot], window_log, self.recent)
+        self.contexts[slot] = (window_log, last_epoch if epoch is None else epoch, context)
+        plain = context.decode(body, max_plain)
+        assert plain is not None, "transcripts have no entropy-coded blocks of zstd"
+        self.recent = (self.recent + plain)[-32768:]
+        return plain
 
     def on_record(self, record):
         stream, kind, more, total, payload = record
@@ -639,16 +715,26 @@ class Side:
         elif kind in (9, 10):
             raise Bad("Unexpected")
         elif kind == 8:
-            if fields["history"] or fields["dictionary"]:
+            # Both sides must offer histories; the other one's hello is known to this side's peer.
+            agreed = self.session.history and self.hello["offered"] & 2
+            if fields["dictionary"] or (fields["history"] and not agreed):
                 raise Bad("Unexpected")
             if fields["group"] or fields["codec"] > 6:
                 raise Bad("Unknown")
+            if fields["history"]:
+                if fields["codec"] not in (1, 3, 4):
+                    raise Bad("Unexpected")
+                if not 10 <= fields["history"] <= 20:
+                    raise Bad("FieldTooLarge")
+            self.contexts.pop(fields["slot"], None)
+            if fields["history"]:
+                self.contexts[fields["slot"]] = (fields["history"], 0, None)
             self.slots[fields["slot"]] = fields["codec"]
 
 
 class Session:
-    def __init__(self, window):
-        self.streams = set()
+    def __init__(self, window, history):
+        self.streams, self.history = set(), history
         self.sides = [Side(role, self, window) for role in ROLES]
 
 
@@ -756,6 +842,20 @@ def check_codec(vector):
     return outcome(read)
 
 
+def check_context(vector):
+    prime, log = joined(vector, "prime"), int(one(vector, "window_log", 17))
+    context, shown = Context(int(one(vector, "codec", 0)), log, prime), []
+    try:
+        for body, plain in zip(values(vector, "hex"), values(vector, "plain")):
+            plain = bytes.fromhex(plain)
+            got = context.decode(bytes.fromhex(body), int(one(vector, "room", len(plain))))
+            assert got is None or got == plain, got
+            shown.append("plain")
+    except Bad as bad:
+        shown.append(f"error={bad.args[0]}")
+    return shown
+
+
 def check_envelope(vector):
     plain = joined(vector, "plain")
     dictionaries = [bytes.fromhex(value) for value in values(vector, "dictionary")]
@@ -775,7 +875,7 @@ def check_envelope(vector):
 
 
 def check_session(vector):
-    session = Session(int(one(vector, "window", 1 << 20)))
+    session = Session(int(one(vector, "window", 1 << 20)), int(one(vector, "history", 0)))
     for key, value in vector:
         if key in ("connector", "acceptor"):
             session.sides[0 if key == "acceptor" else 1].take(bytes.fromhex(value))
@@ -793,6 +893,7 @@ FILES = {
     "control.txt": check_frame,
     "records.txt": check_records,
     "codecs.txt": check_codec,
+    "contexts.txt": check_context,
     "session.txt": check_session,
     "envelope.txt": check_envelope,
 }

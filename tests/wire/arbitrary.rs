@@ -6,8 +6,8 @@ use tautline::codecs::CodecId;
 use tautline::wire::{
     Ack, BlockHeader, Close, CloseCode, Control, DecodeReport, Define, DictionaryAnswer,
     DictionaryFrame, DictionaryNews, DictionaryVerdict, Frame, GoAway, GoAwayCode, GroupId, Hello,
-    MAX_SHORT_BODY, Open, Probe, ProbeReply, Record, RecordKind, RecordReader, Slot, StreamId,
-    Window, parse_frame, plain_crc,
+    MAX_SHORT_BODY, MAX_TINY_BODY, Open, Probe, ProbeReply, Record, RecordKind, RecordReader, Slot,
+    StreamId, Window, parse_frame, plain_crc,
 };
 
 use super::MAX_BLOCK;
@@ -151,13 +151,17 @@ fn arb_header() -> impl Strategy<Value = BlockHeader> {
     let lengths = prop_oneof![1..=MAX_SHORT_BODY + 2, 1..=MAX_BLOCK];
     let plain_len = prop::option::of(1..=MAX_BLOCK);
     (
-        arb_slot(),
+        prop::option::of(arb_slot()),
         prop::option::of(any::<u64>()),
         plain_len,
         lengths,
         any::<u32>(),
     )
-        .prop_map(|(slot, epoch, plain_len, body_len, check)| {
+        .prop_map(|(slot, mut epoch, mut plain_len, mut body_len, check)| {
+            if slot.is_none() {
+                (epoch, plain_len) = (None, None);
+                body_len = (body_len - 1) % MAX_TINY_BODY + 1;
+            }
             let header = BlockHeader {
                 slot,
                 epoch,

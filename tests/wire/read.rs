@@ -1,7 +1,9 @@
 //! Each part of the format against its vectors.
 
 use bytes::Bytes;
-use tautline::codecs::{CodecId, Codecs, DecodeError, DecodeLimits, info};
+use tautline::codecs::{
+    CodecId, Codecs, DecodeContext, DecodeError, DecodeLimits, info, supports_context,
+};
 use tautline::wire::{
     Check, Frame, Hello, Record, RecordReader, RecordWriter, WireError, parse_frame, plain_crc,
 };
@@ -185,5 +187,31 @@ fn bodies_decode_as_the_vectors_say() {
             Err(_) => "error=Undecodable",
         };
         assert_eq!(vector.expected(), [got], "{name}");
+    }
+}
+
+#[test]
+fn bodies_with_history_decode_as_the_vectors_say() {
+    for vector in vectors("contexts.txt") {
+        let name = vector.name();
+        let codec = CodecId::from_wire(vector.number("codec").expect("a codec") as u8);
+        if !supports_context(codec) {
+            println!("skipped, {codec} is not part of this build: {name}");
+            continue;
+        }
+        let window_log = vector.number("window_log").unwrap_or(17) as u8;
+        let mut context =
+            DecodeContext::new(codec, window_log, &vector.bytes("prime")).expect("a context");
+        let mut got = Vec::new();
+        for (body, plain) in vector.values("hex").zip(vector.values("plain")) {
+            let mut back = vec![0xee; vector.number("room").unwrap_or(plain.len() / 2)];
+            let Ok(len) = context.decode(&unhex(body), &mut back) else {
+                got.push("error=Undecodable");
+                break;
+            };
+            assert_eq!(hex(&back[..len]), plain, "{name}");
+            got.push("plain");
+        }
+        assert_eq!(vector.expected(), got, "{name}");
     }
 }

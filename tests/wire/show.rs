@@ -3,7 +3,7 @@
 use tautline::session::Role;
 use tautline::wire::{
     CloseCode, Control, DecodeReport, DictionaryNews, DictionaryVerdict, Frame, GoAwayCode, Hello,
-    Record, RecordKind, WireError,
+    Record, RecordKind, Slot, WireError,
 };
 
 use super::vectors::hex;
@@ -67,7 +67,7 @@ pub(super) fn show_frame(frame: &Frame) -> String {
     match frame {
         Frame::Block { header, body_at } => format!(
             "block slot={} epoch={} plain={} body={} check={:#x} body_at={body_at}",
-            header.slot.get(),
+            or_dash(header.slot.map(Slot::get)),
             or_dash(header.epoch),
             or_dash(header.plain_len),
             header.body_len,

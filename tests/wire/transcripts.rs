@@ -8,7 +8,7 @@ use tautline::session::{
 };
 use tautline::units::Time;
 use tautline::wire::{
-    Control, Features, Frame, GoAwayCode, Hello, RecordReader, StreamId, parse_frame,
+    Control, Features, Frame, GoAwayCode, Hello, RecordReader, Slot, StreamId, parse_frame,
 };
 
 use super::MAX_BLOCK;
@@ -27,13 +27,15 @@ struct Side {
     hello: Option<Hello>,
     reader: RecordReader,
     unfinished: Vec<StreamId>,
+    /// The slot of its latest block.
+    slot: Option<Slot>,
     log: Vec<String>,
 }
 
 impl Side {
-    fn new(role: Role, window: Option<usize>) -> Self {
+    fn new(role: Role, window: Option<usize>, history: usize) -> Self {
         let mut config = SessionConfig::default()
-            .history_memory(0)
+            .history_memory(history)
             .policy(PolicyConfig::None);
         if let Some(window) = window {
             config = config.window(window as u64);
@@ -46,6 +48,7 @@ impl Side {
             hello: None,
             reader: RecordReader::default(),
             unfinished: Vec::new(),
+            slot: None,
             log: Vec::new(),
         }
     }
@@ -66,14 +69,17 @@ impl Side {
         while let Ok(Some(frame)) = parse_frame(rest, MAX_BLOCK, with_check) {
             let len = frame_len(&frame);
             match frame {
-                Frame::Block { header, body_at } if header.slot.get() == 0 => {
-                    self.say_block(&rest[body_at..len]);
+                Frame::Block { header, body_at } => {
+                    self.slot = header.slot.or(self.slot);
+                    if self.slot.is_some_and(|slot| slot.get() == 0) {
+                        self.say_block(&rest[body_at..len]);
+                    }
                 }
                 Frame::Control {
                     control: Some(control),
                     ..
                 } => self.say_control(&control),
-                _ => {}
+                Frame::Control { .. } => {}
             }
             rest = &rest[len..];
         }
@@ -196,8 +202,9 @@ fn sessions_deliver_what_the_transcripts_say() {
         }
         for whole in [true, false] {
             let window = vector.number("window");
-            let mut connector = Side::new(Role::Connector, window);
-            let mut acceptor = Side::new(Role::Acceptor, window);
+            let history = vector.number("history").unwrap_or(0);
+            let mut connector = Side::new(Role::Connector, window, history);
+            let mut acceptor = Side::new(Role::Acceptor, window, history);
             for (key, value) in &vector.0 {
                 let (speaker, hearer) = match key.as_str() {
                     "connector" => (&mut connector, &mut acceptor),

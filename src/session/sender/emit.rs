@@ -191,7 +191,7 @@ impl Sender {
             return;
         };
         let mut header = BlockHeader {
-            slot,
+            slot: Some(slot),
             epoch: place.and_then(|(_, epoch)| epoch),
             plain_len: None,
             body_len,
@@ -199,6 +199,9 @@ impl Sender {
         };
         if !header.is_short() {
             header.plain_len = plain_len;
+        }
+        if self.last_slot.replace(slot) == Some(slot) && header.can_be_tiny() {
+            header.slot = None;
         }
         let with_check = self.with_check;
         self.output.put_small(|out| header.put(out, with_check));

@@ -26,7 +26,7 @@ use crate::control::{
     Affordable, Arms, BudgetPrice, BudgetRate, CodecBudget, LinkRate, Reason, Texture,
 };
 use crate::units::{CpuLoad, Time};
-use crate::wire::{Check, RecordWriter, StreamId};
+use crate::wire::{Check, RecordWriter, Slot, StreamId};
 
 /// Payload bytes that a stream may put into a block before others get their turn. Arbitrary: four
 /// streams share a block of the default length.
@@ -82,6 +82,8 @@ pub(super) struct Sender {
     pub(super) dictionaries: SendDictionaries,
     /// When the link may be idle, for pieces of a dictionary that wait for it.
     pub(super) piece_at: Option<Time>,
+    /// The slot of the latest block.
+    last_slot: Option<Slot>,
     price: BudgetPrice,
     pub(super) shadows: Shadows,
     pub(super) trace: Trace,
@@ -127,6 +129,7 @@ impl Sender {
             history: SendHistory::default(),
             dictionaries: SendDictionaries::default(),
             piece_at: None,
+            last_slot: None,
             price: BudgetPrice::default(),
             shadows: Shadows::default(),
             trace: Trace::default(),

@@ -435,3 +435,29 @@ fn without_a_budget_streams_still_share_blocks_and_know_why() {
         );
     }
 }
+
+#[test]
+fn a_small_message_in_the_slot_of_the_one_before_costs_four_bytes() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let id = pair.open();
+    let mut blocks = Vec::new();
+    for payload in [&b"hello"[..], b"world", &[7; 31], &[7; 32], b"again"] {
+        pair.send(id, payload);
+        let bytes = pair.settle();
+        let mut rest = bytes.as_slice();
+        while let Some(frame) = parse_frame(rest, 1 << 20, true).expect("a frame") {
+            let len = match frame {
+                Frame::Block { header, body_at } => {
+                    let len = body_at + header.body_len;
+                    blocks.push(len - payload.len());
+                    len
+                }
+                Frame::Control { len, .. } => len,
+            };
+            rest = &rest[len..];
+        }
+    }
+    // The first one names its slot and its stream; 32 bytes and a record's head are too long.
+    assert_eq!(blocks, [6, 4, 4, 5, 4]);
+    assert_eq!(pair.b.payloads(id).len(), 5);
+}

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::*;
 use crate::codecs::{Arm, CodecId};
 use crate::control::{MajorityConfig, Reason};
-use crate::wire::{Close, CloseCode, GroupId};
+use crate::wire::{Close, CloseCode, Frame, GroupId, parse_frame};
 
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod dictionaries;
