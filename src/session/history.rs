@@ -148,11 +148,29 @@ impl Default for SendHistory {
     }
 }
 
+/// Memory for so many contexts must be there for a longer history: the policy goes back and forth between two
+/// arms at a time (the example `latency_bytes` shows them).
+const USUAL_CONTEXTS: usize = 2;
+/// Histories are not made shorter than this for more contexts to fit. Arbitrary: messages of signalling gain
+/// little with fewer than 2^15 bytes (docs/benchmarks.md).
+const LEAST_LOG: u8 = 15;
+
+/// The longest history, up to `window_log`, of which a few contexts fit that are as large as any.
+fn affordable_log(limits: (usize, usize), window_log: u8) -> u8 {
+    let fits = |log: &u8| {
+        let (here, there) = context_memory_estimate(Arm::new(CodecId::ZSTD, 9), *log);
+        USUAL_CONTEXTS * here <= limits.0 && USUAL_CONTEXTS * there <= limits.1
+    };
+    let logs = LEAST_LOG..=window_log;
+    let longest = logs.rev().find(fits);
+    longest.unwrap_or(window_log.min(LEAST_LOG))
+}
+
 impl SendHistory {
-    /// Contexts may hold so much here and at the peer, with histories of so many bytes (binary logarithm).
+    /// Contexts may hold so much here and at the peer, with histories of so many bytes (binary logarithm) or fewer.
     pub(super) fn begin(&mut self, limits: (usize, usize), window_log: u8) {
         self.limits = limits;
-        self.window_log = window_log;
+        self.window_log = affordable_log(limits, window_log);
     }
 
     /// Slots from `end` on are for others.
@@ -549,5 +567,27 @@ impl RecvHistory {
         }
         self.slots
             .retain(|known| !known.replaced || known.waiting > 0);
+    }
+}
+
+#[cfg(all(test, feature = "zstd"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_are_as_long_as_memory_allows() {
+        let memory = |log| context_memory_estimate(Arm::new(CodecId::ZSTD, 9), log);
+        let twice = |(here, there): (usize, usize)| (2 * here, 2 * there);
+        for log in LEAST_LOG..=20 {
+            let exact = twice(memory(log));
+            assert_eq!(affordable_log(exact, 20), log);
+            assert_eq!(affordable_log(exact, 16), log.min(16));
+            let less = [(exact.0 - 1, exact.1), (exact.0, exact.1 - 1)];
+            for limits in less {
+                assert_eq!(affordable_log(limits, 20), (log - 1).max(LEAST_LOG));
+            }
+        }
+        assert_eq!(affordable_log((0, 0), 20), LEAST_LOG);
+        assert_eq!(affordable_log((0, 0), 12), 12);
     }
 }

@@ -13,12 +13,12 @@
 
 #![expect(
     unsafe_code,
-    reason = "zstd refers to a prefix until the frame's end, which no lifetime here can say"
+    reason = "zstd refers to a prefix until the frame's end, which no lifetime here can say; and what a level stands for is only in zstd-sys"
 )]
 
 use core::fmt;
 
-use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::zstd_sys::{ZSTD_EndDirective, ZSTD_getCParams};
 use zstd_safe::{
     CCtx, CParameter, DCtx, DParameter, ErrorCode, FrameFormat, InBuffer, OutBuffer, ResetDirective,
 };
@@ -44,6 +44,12 @@ const MAX_BLOCK_LOG: u8 = 17;
 fn encoded_block_log(window_log: u8) -> u8 {
     (window_log - 2).clamp(MIN_WINDOW_LOG, 16)
 }
+
+/// The longest window whose own tables are taken; with longer ones the tables are as for this. zstd would
+/// take some of 8 MB at level 9 with 2^20 bytes. With 2^19 and these, signalling message by message comes to
+/// 29.79 bytes a message instead of 29.78, log lines to 24.33 instead of 24.07, CSV to 39.36 instead of 38.77,
+/// JSON documents to 158.2 instead of 157.7; the context takes 1.6 instead of 3.5 MB.
+const MAX_TABLES_LOG: u8 = 17;
 
 /// Minus `ZSTD_error_memory_allocation`, a number that `zstd_errors.h` calls stable.
 const NO_MEMORY: ErrorCode = 64_usize.wrapping_neg();
@@ -158,6 +164,9 @@ impl Encoder {
         // the window once.
         self.context
             .set_parameter(CParameter::SrcSizeHint((most + 1 - prime.len()) as u32))?;
+        if self.window_log > MAX_TABLES_LOG {
+            self.take_tables(level)?;
+        }
         if !self.prefix.is_empty() {
             // `load_dictionary`, which copies, takes four times as long and twice the tables
             // (measured: 55 against 10 µs at level 1 with 32 KiB).
@@ -169,6 +178,25 @@ impl Encoder {
             let prefix: &'static [u8] =
                 unsafe { core::slice::from_raw_parts(self.prefix.as_ptr(), self.prefix.len()) };
             self.context.ref_prefix(prefix)?;
+        }
+        Ok(())
+    }
+
+    /// Sets everything that the level stands for, the window apart, as for the longest window that has
+    /// tables of its own.
+    fn take_tables(&mut self, level: Level) -> Result<(), ErrorCode> {
+        // SAFETY: a function of three numbers; it reads a constant table and takes levels out of range for
+        // the nearest.
+        let like = unsafe { ZSTD_getCParams(i32::from(level.0), 1 << MAX_TABLES_LOG, 0) };
+        for parameter in [
+            CParameter::HashLog(like.hashLog),
+            CParameter::ChainLog(like.chainLog),
+            CParameter::SearchLog(like.searchLog),
+            CParameter::MinMatch(like.minMatch),
+            CParameter::TargetLength(like.targetLength),
+            CParameter::Strategy(like.strategy),
+        ] {
+            self.context.set_parameter(parameter)?;
         }
         Ok(())
     }
@@ -403,8 +431,8 @@ struct Tables {
     from_level: [i8; 5],
 }
 
-/// For windows of up to 2^14, 2^17, 2^18 and more bytes.
-const TABLES: [(u8, Tables); 4] = [
+/// For windows of up to 2^14 bytes, and longer ones.
+const TABLES: [(u8, Tables); 2] = [
     (
         14,
         Tables {
@@ -418,7 +446,7 @@ const TABLES: [(u8, Tables); 4] = [
         },
     ),
     (
-        17,
+        u8::MAX,
         Tables {
             chain_logs: [
                 12, 12, 13, 15, 17, 16, 16, 16, 16, 16, 16, 17, 18, 18, 18, 18, 18, 18, 18, 18,
@@ -429,30 +457,6 @@ const TABLES: [(u8, Tables); 4] = [
             from_level: [3, 5, 11, 13, 14],
         },
     ),
-    (
-        18,
-        Tables {
-            chain_logs: [
-                12, 13, 14, 16, 16, 17, 18, 18, 18, 18, 18, 18, 19, 18, 18, 18, 19, 19, 19, 19,
-            ],
-            hash_logs: [
-                13, 14, 14, 16, 17, 18, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19,
-            ],
-            from_level: [2, 4, 11, 13, 14],
-        },
-    ),
-    (
-        u8::MAX,
-        Tables {
-            chain_logs: [
-                12, 13, 15, 16, 18, 18, 18, 19, 19, 20, 21, 21, 22, 22, 22, 23, 22, 23, 23, 24,
-            ],
-            hash_logs: [
-                13, 14, 16, 17, 18, 19, 19, 20, 20, 21, 22, 22, 23, 22, 23, 23, 22, 22, 22, 22,
-            ],
-            from_level: [3, 5, 13, 16, 18],
-        },
-    ),
 ];
 
 /// As `ZSTD_estimateCStreamSize_usingCCtxParams` and `ZSTD_decodingBufferSize_min` reckon.
@@ -460,7 +464,7 @@ pub(super) fn memory_estimate(level: Level, window_log: u8) -> (usize, usize) {
     let tables = TABLES
         .iter()
         .find(|(max_log, _)| window_log <= *max_log)
-        .map_or(&TABLES[3].1, |(_, tables)| tables);
+        .map_or(&TABLES[1].1, |(_, tables)| tables);
     let row = usize::from(level.0.max(0).unsigned_abs()).min(19);
     let [two_tables, rows, trees, optimal, of_three] =
         tables.from_level.map(|first| level.0 >= first);

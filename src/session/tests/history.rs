@@ -102,11 +102,15 @@ fn contexts_keep_to_the_memory_of_the_tighter_side() {
     // Two do not fit, so they take turns.
     let (large, small) = (arms()[0], *arms().last().expect("some"));
     let room = [large, small]
-        .map(|arm| crate::codecs::context_memory_estimate(arm, 17).0)
+        .map(|arm| crate::codecs::context_memory_estimate(arm, 15).0)
         .into_iter()
         .max()
         .expect("two");
-    let mut pair = Pair::new(&config(PolicyConfig::None).history_memory(room));
+    let mut pair = Pair::new(
+        &config(PolicyConfig::None)
+            .history_memory(room)
+            .history_log(15),
+    );
     let id = pair.open();
     for (number, message) in messages.iter().enumerate() {
         let arm = if number / 5 % 2 == 0 { large } else { small };
@@ -124,11 +128,11 @@ fn a_large_context_takes_the_room_of_several_small_ones_at_both_ends() {
     if !supports_context(CodecId::DEFLATE) {
         return;
     }
-    let there = |arm| crate::codecs::context_memory_estimate(arm, 17).1;
+    let there = |arm| crate::codecs::context_memory_estimate(arm, 15).1;
     // At the peer, the large one fits only without any of the small ones.
     let config_b = config(PolicyConfig::None).history_memory(there(large) + there(small[0]) / 2);
     let mut pair = Pair {
-        a: End::new(Role::Connector, config(PolicyConfig::None)),
+        a: End::new(Role::Connector, config(PolicyConfig::None).history_log(15)),
         b: End::new(Role::Acceptor, config_b),
         now: Time::ZERO,
     };
