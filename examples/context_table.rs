@@ -2,8 +2,14 @@
 //! and what it is best to do when the arm changes every few blocks.
 //!
 //! ```text
-//! cargo run --release --all-features --example context_table [-- FILE ...]
+//! cargo run --release --all-features --example context_table [-- [--rows] FILE ...]
 //! ```
+//!
+//! With `--rows` it prints the figures that the crate carries of arms with history instead, in the order of
+//! their sources: over the corpora, the median of the times to encode and to decode and the mean
+//! strength (the ratio's logarithm, in hundredths of that of zstd 1) in blocks of [`ROW_LENGTHS`]; the
+//! slowest time to encode in those of [`PRIOR_LENGTHS`]; the median of the logarithm of zstd 1's ratio. Blocks
+//! are cut to the byte from the messages joined, the window is the default one.
 //!
 //! A file is anything that the corpus readers take; without one, the traffic is made up signalling. Each
 //! corpus is passed once, at most [`MAX_BYTES`] of it, in blocks of one message or of as many, each
@@ -31,7 +37,7 @@ const ARMS: [&str; 10] = [
 ];
 /// A single message, then messages to so many bytes.
 const BLOCK_SIZES: [usize; 4] = [0, 2 << 10, 16 << 10, 64 << 10];
-const WINDOW_LOGS: [u8; 3] = [15, 17, 20];
+const WINDOW_LOGS: [u8; 4] = [15, 17, 19, 20];
 /// What changes places with what.
 const SWITCHES: [[&str; 2]; 5] = [
     ["lz4", "zstd:1"],
@@ -43,6 +49,30 @@ const SWITCHES: [[&str; 2]; 5] = [
 const SWITCH_EVERY: [usize; 3] = [4, 16, 64];
 const PRIMES: [usize; 3] = [16 << 10, 32 << 10, 128 << 10];
 const SWITCH_WINDOW_LOG: u8 = 17;
+/// Every arm with history that the default policy has, and those between.
+const ROW_ARMS: [&str; 18] = [
+    "lz4",
+    "zstd:-7",
+    "zstd:-5",
+    "zstd:-3",
+    "zstd:-1",
+    "zstd:1",
+    "zstd:2",
+    "zstd:3",
+    "zstd:4",
+    "zstd:5",
+    "zstd:6",
+    "zstd:7",
+    "zstd:9",
+    "zstd:12",
+    "zstd:15",
+    "zstd:19",
+    "deflate:1",
+    "deflate:6",
+];
+const ROW_LENGTHS: [usize; 3] = [256, 4 << 10, 64 << 10];
+const PRIOR_LENGTHS: [usize; 2] = [256, 16 << 10];
+const ROW_WINDOW_LOG: u8 = 19;
 const ROUNDS: u32 = 3;
 /// Plain bytes used, so that the strongest level ends within seconds.
 const MAX_BYTES: usize = 1 << 20;
@@ -50,12 +80,20 @@ const GENERATED: usize = 6000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut corpora = Vec::new();
-    for path in std::env::args_os().skip(1) {
-        corpora.push(Corpus::read(path, None)?);
+    let mut rows = false;
+    for argument in std::env::args_os().skip(1) {
+        if argument == "--rows" {
+            rows = true;
+        } else {
+            corpora.push(Corpus::read(argument, None)?);
+        }
     }
     if corpora.is_empty() {
         let messages = Generator::new(Content::Telecom, 1).take(GENERATED);
         corpora.push(Corpus::new("made-up signalling", messages.collect()));
+    }
+    if rows {
+        return print_rows(&corpora);
     }
     println!("Ratio, encode MB/s, decode MB/s; in blocks of one message also ns a message.\n");
     print!("| corpus | arm | block |");
@@ -91,6 +129,65 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     print_memory()?;
     print_switches(&corpora)
+}
+
+fn print_rows(corpora: &[Corpus]) -> Result<(), Box<dyn Error>> {
+    let cut = |len: usize| -> Vec<Vec<Vec<u8>>> {
+        let joined = corpora.iter().map(|corpus| corpus.messages().concat());
+        let texts = joined.map(|text| text[..text.len().min(MAX_BYTES)].to_vec());
+        let blocks = texts.map(|text| text.chunks_exact(len).map(<[u8]>::to_vec).collect());
+        blocks.filter(|blocks: &Vec<_>| blocks.len() > 1).collect()
+    };
+    let measure = |arm: Arm, corpora: &[Vec<Vec<u8>>]| -> Result<Vec<Cell>, Box<dyn Error>> {
+        let cells = corpora.iter();
+        cells
+            .map(|blocks| pass(arm, ROW_WINDOW_LOG, blocks))
+            .collect()
+    };
+    let row_blocks = ROW_LENGTHS.map(cut);
+    let prior_blocks = PRIOR_LENGTHS.map(cut);
+    let mut levels = Vec::new();
+    for blocks in &row_blocks {
+        let cells = measure("zstd:1".parse()?, blocks)?;
+        levels.push(cells.iter().map(|cell| cell.ratio.ln()).collect::<Vec<_>>());
+    }
+    let medians: Vec<_> = levels.iter().cloned().map(median).collect();
+    println!("zstd 1: {medians:.2?}");
+    for arm in ROW_ARMS {
+        let arm: Arm = arm.parse()?;
+        let (mut encode, mut decode, mut strength) = (Vec::new(), Vec::new(), Vec::new());
+        for (blocks, levels) in row_blocks.iter().zip(&levels) {
+            let cells = measure(arm, blocks)?;
+            let nanos = |rate: fn(&Cell) -> f64| {
+                median(
+                    cells
+                        .iter()
+                        .map(|cell| cell.mean_len * 1e3 / rate(cell))
+                        .collect(),
+                )
+            };
+            encode.push(nanos(|cell| cell.encode_rate));
+            decode.push(nanos(|cell| cell.decode_rate));
+            let strengths = cells.iter().zip(levels);
+            let sum: f64 = strengths.map(|(cell, level)| cell.ratio.ln() / level).sum();
+            strength.push(100.0 * sum / cells.len() as f64);
+        }
+        let mut slowest = Vec::new();
+        for blocks in &prior_blocks {
+            let cells = measure(arm, blocks)?;
+            let nanos = cells
+                .iter()
+                .map(|cell| cell.mean_len * 1e3 / cell.encode_rate);
+            slowest.push(nanos.fold(0.0, f64::max));
+        }
+        println!("{arm}: {encode:.0?} {decode:.0?} {strength:.0?}; slowest {slowest:.0?}");
+    }
+    Ok(())
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of.get(of.len() / 2).copied().unwrap_or_default()
 }
 
 fn label(size: usize) -> String {

@@ -216,6 +216,9 @@ struct CodecDecode {
     fresh: bool,
     /// Reports of other codecs since the last of this one.
     stale: i32,
+    /// What the blocks sent lately typically take to decode, over what those of the usual arm do: with
+    /// history short ones take a fraction, which must not be taken for a fast peer.
+    usual: f64,
 }
 
 impl CodecDecode {
@@ -227,6 +230,7 @@ impl CodecDecode {
             jumped: false,
             fresh: false,
             stale: 0,
+            usual: 1.0,
         }
     }
 }
@@ -260,6 +264,8 @@ const FACTOR_GAIN: f64 = 0.3;
 const MAX_FACTOR_JUMP: f64 = 3.0;
 /// How many times as fast or slow as the table's a peer may look by its first report. Arbitrary.
 const MAX_FIRST_FACTOR: f64 = 5.0;
+/// Weight of a block in what the blocks of a codec usually take. Arbitrary: a report is of 32 at most.
+const USUAL_GAIN: f64 = 1.0 / 16.0;
 /// What fading leaves of a factor's logarithm. Arbitrary: half of it after three round trips.
 const FADE: f64 = 0.8;
 /// What of a codec's own factor each report of others leaves. Arbitrary: half of it after seven.
@@ -270,11 +276,7 @@ const MAX_DECODE_FIXED_NANOS: f64 = 1e6;
 impl DecodeEstimates {
     /// Takes in the peer's totals for one codec.
     pub(crate) fn record(&mut self, report: &DecodeReport) {
-        let known = self.position(report.codec);
-        let at = known.unwrap_or(self.codecs.len());
-        if known.is_none() {
-            self.codecs.push(CodecDecode::new(report.codec));
-        }
+        let at = self.place(report.codec);
         let known = &mut self.codecs[at];
         let last = known.last;
         let deltas = (
@@ -300,11 +302,7 @@ impl DecodeEstimates {
         known
             .cost
             .record(bytes as usize, Duration::from_nanos(nanos as u64));
-        // Of the codec's levels the usual one stands for all: they differ far less in decoding.
-        let level = default_level(report.codec);
-        let typical = typical(Arm::new(report.codec, level.0));
-        let typical = typical.map_or(0.0, |row| row.at(bytes).decode_nanos);
-        let sample = nanos / typical;
+        let sample = nanos / (usual_nanos(report.codec, bytes) * known.usual);
         if sample.is_finite() && sample > 0.0 {
             // A block that waited for the processor must not condemn its codec, but two in a row tell.
             let jumped = known
@@ -330,10 +328,30 @@ impl DecodeEstimates {
         }
     }
 
+    /// Takes in that a block was sent, which is part of what later reports are of.
+    pub(crate) fn on_sent(&mut self, arm: Arm, plain_len: usize) {
+        let len = plain_len as f64;
+        let typical = typical(arm).map_or(0.0, |row| row.at(len).decode_nanos);
+        let share = typical / usual_nanos(arm.codec, len);
+        if share.is_finite() && share > 0.0 {
+            let at = self.place(arm.codec);
+            let usual = &mut self.codecs[at].usual;
+            *usual += USUAL_GAIN * (share - *usual);
+        }
+    }
+
     fn position(&self, codec: CodecId) -> Option<usize> {
         self.codecs
             .iter()
             .position(|known| known.last.codec == codec)
+    }
+
+    /// Where a codec stands, from now on.
+    fn place(&mut self, codec: CodecId) -> usize {
+        self.position(codec).unwrap_or_else(|| {
+            self.codecs.push(CodecDecode::new(codec));
+            self.codecs.len() - 1
+        })
     }
 
     /// The time that the peer takes to decode blocks of `codec`, or `None` without a report.
@@ -379,6 +397,13 @@ impl DecodeEstimates {
     pub(crate) const fn absurd(&self) -> u64 {
         self.absurd
     }
+}
+
+/// What a codec's usual arm typically takes, which stands for all its levels: they differ far less in
+/// decoding.
+fn usual_nanos(codec: CodecId, plain_len: f64) -> f64 {
+    let usual = typical(Arm::new(codec, default_level(codec).0));
+    usual.map_or(0.0, |row| row.at(plain_len).decode_nanos)
 }
 
 /// The arms of a session: identity first, then those that both ends have and the thesis's policies

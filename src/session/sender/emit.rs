@@ -137,6 +137,7 @@ impl Sender {
         };
         // A level that a history has part in is not the block's own.
         self.shadows.on_encoded(level.filter(|_| slot.is_none()));
+        path.known.decode.on_sent(arm, plain.len());
         let decode_nanos = path.decode_nanos(arm, plain.len());
         path.peer_budget.on_block(now, decode_nanos);
         let sent_as = if let Some(len) = written {
