@@ -45,6 +45,8 @@ pub(super) struct Link {
     /// When the piece on the link has left it.
     free_at: Option<Time>,
     pub(super) carried: u64,
+    /// All bytes taken from the sender, if somebody wants them.
+    pub(super) tapped: Option<Vec<u8>>,
 }
 
 impl Link {
@@ -56,6 +58,7 @@ impl Link {
             flying: VecDeque::new(),
             free_at: None,
             carried: 0,
+            tapped: None,
         }
     }
 
@@ -71,6 +74,9 @@ impl Link {
 
     pub(super) fn write(&mut self, now: Time, bytes: Bytes) {
         self.waiting_len += bytes.len();
+        if let Some(tapped) = &mut self.tapped {
+            tapped.extend_from_slice(&bytes);
+        }
         self.waiting.push_back(bytes);
         self.advance(now);
     }

@@ -215,6 +215,17 @@ impl World {
         self.links[end.index()].carried
     }
 
+    /// Keeps all bytes that `end` writes from now on, for [`Self::take_tapped`].
+    pub fn tap(&mut self, end: End) {
+        self.links[end.index()].tapped.get_or_insert_default();
+    }
+
+    /// The bytes that `end` has written since [`Self::tap`] or the last call.
+    pub fn take_tapped(&mut self, end: End) -> Vec<u8> {
+        let tapped = &mut self.links[end.index()].tapped;
+        tapped.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+
     /// Lets [`Self::next`] return [`Happening::Timer`] with `token` at `at`.
     pub fn set_timer(&mut self, at: Time, token: u64) {
         self.timers_set += 1;
