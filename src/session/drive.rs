@@ -7,6 +7,7 @@ use bytes::BytesMut;
 
 use super::error::SessionError;
 use super::event::Event;
+use super::gain::HistoryUse;
 use super::job::{DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
 use super::receiver::Taken;
 use super::sender::late_bytes;
@@ -203,6 +204,18 @@ impl Session {
     /// Takes in this side's processor load, to be told to the peer.
     pub fn set_load(&mut self, load: CpuLoad) {
         self.sender.load = load;
+    }
+
+    /// Sets the memory that histories of what this side sends may hold from now on, bytes, at most
+    /// [`SessionConfig::history_memory`](super::SessionConfig::history_memory). Those that were not used for
+    /// longest give way, at the peer too; one that a block is being encoded with does so after it.
+    pub fn set_history_memory(&mut self, bytes: usize) {
+        self.sender.limit_history(bytes);
+    }
+
+    /// What histories of what this side sends hold, and what they are worth.
+    pub fn history_use(&self, now: Time) -> HistoryUse {
+        self.sender.history_use(now)
     }
 
     // ---- outputs

@@ -4,16 +4,17 @@
 //! ```text
 //! sender    slots: arm, context, epoch --take--> encode job --give back--> slots
 //! receiver  bindings: window, epoch ----take---> decode job --give back--> bindings
-//! both      Recent: the last plain bytes of all blocks in slots with history, in their order
+//! both      Recents: the last plain bytes of each group's blocks in slots with history, in their order
 //! ```
 //!
-//! A context that begins anew begins with [`Recent`], so that what one codec has seen is not lost on the
-//! next.
+//! A context that begins anew begins with the last bytes of its group, so that what one codec has seen is not
+//! lost on the next. A group that no slot with history is left of is forgotten.
 
+use super::recent::{RECENT_MEMORY, Recents};
 use crate::codecs::{
     Arm, CodecId, DecodeContext, DecodeError, EncodeContext, EncodeError, context_memory_estimate,
 };
-use crate::wire::{Define, GroupId, MAX_PRIME, Slot, WireError};
+use crate::wire::{Define, GroupId, Slot, WireError};
 
 /// Plain bytes that a context must have seen for its results to tell. Arbitrary: some forty messages of 200
 /// bytes.
@@ -23,27 +24,6 @@ const FIRST_SLOT: u8 = 7;
 const SLOTS: u8 = 16;
 /// Shortest and longest history, binary logarithms of bytes.
 pub(super) const WINDOW_LOGS: core::ops::RangeInclusive<u8> = 10..=24;
-
-/// The last plain bytes of the blocks in slots with history.
-#[derive(Debug, Default)]
-pub(super) struct Recent {
-    bytes: Vec<u8>,
-}
-
-impl Recent {
-    pub(super) fn push(&mut self, plain: &[u8]) {
-        let plain = &plain[plain.len().saturating_sub(MAX_PRIME)..];
-        if self.bytes.len() + plain.len() > 2 * MAX_PRIME {
-            let keep = MAX_PRIME - plain.len();
-            self.bytes.drain(..self.bytes.len() - keep);
-        }
-        self.bytes.extend_from_slice(plain);
-    }
-
-    pub(super) fn last(&self) -> &[u8] {
-        &self.bytes[self.bytes.len().saturating_sub(MAX_PRIME)..]
-    }
-}
 
 /// What one job of encoding with history needs.
 #[derive(Debug)]
@@ -82,6 +62,7 @@ impl EncodeHistory {
 #[derive(Debug)]
 struct SendSlot {
     slot: Slot,
+    group: GroupId,
     arm: Arm,
     context: Option<Box<EncodeContext>>,
     /// The epoch that the peer knows the slot to be in; `None` before it has been told of the slot.
@@ -97,6 +78,7 @@ struct SendSlot {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotUse {
     pub(super) slot: Slot,
+    pub(super) group: GroupId,
     /// The slot must be defined before the block.
     pub(super) define: Option<Define>,
     /// The context begins anew with the block.
@@ -109,51 +91,132 @@ pub(super) struct SlotUse {
 #[derive(Debug, Default)]
 pub(super) struct SendHistory {
     slots: Vec<SendSlot>,
-    recent: Recent,
-    /// Memory that contexts may hold here, and at the peer.
-    limits: (usize, usize),
+    recents: Recents<GroupId>,
+    /// Groups of the slots that the peer holds contexts for.
+    peer: [Option<GroupId>; SLOTS as usize],
+    /// Memory that contexts may hold here, now and at most, and at the peer.
+    limit: usize,
+    most: (usize, usize),
+    /// Memory that was asked for in vain.
+    missed: usize,
     window_log: u8,
     uses: u64,
-    /// The arms of the slots.
-    live: Vec<Arm>,
-    /// Slots that the peer still holds contexts for, in vain.
-    dropped: Vec<Slot>,
+    /// Whether a context is with a job.
+    is_taken: bool,
+    /// The arms of each group's slots.
+    live: Vec<(GroupId, Vec<Arm>)>,
 }
 
 impl SendHistory {
     /// Contexts may hold so much here and at the peer, with histories of so many bytes (binary logarithm).
     pub(super) fn begin(&mut self, limits: (usize, usize), window_log: u8) {
-        self.limits = limits;
+        self.limit = limits.0;
+        self.most = limits;
         self.window_log = window_log;
+    }
+
+    /// Contexts may hold so much here from now on, if no more than was said at the beginning.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(self.most.0);
+        self.missed = 0;
+        self.trim();
+    }
+
+    /// Memory that contexts may hold here.
+    pub(super) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Whether a context was refused for want of memory, or has taken the place of another.
+    pub(super) const fn is_short(&self) -> bool {
+        self.missed > self.limit
+    }
+
+    /// Memory that contexts hold, and that they would hold if they were given it.
+    pub(super) fn held_and_wanted(&self) -> (usize, usize) {
+        let reckoned = self.reckoned(None).0;
+        let held = reckoned.max(self.memory());
+        (held, self.missed.min(self.most.0).max(held))
     }
 
     /// Memory held here, bytes.
     pub(super) fn memory(&self) -> usize {
         let contexts = self.slots.iter().filter_map(|slot| slot.context.as_ref());
-        contexts.map(|context| context.memory()).sum::<usize>() + self.recent.bytes.capacity()
+        contexts.map(|context| context.memory()).sum::<usize>() + self.recents.memory()
     }
 
-    /// The arms whose contexts stand ready.
-    pub(super) fn live(&self) -> &[Arm] {
-        &self.live
+    /// The arms whose contexts stand ready for a group.
+    pub(super) fn live(&self, group: GroupId) -> &[Arm] {
+        let live = self.live.iter().find(|(known, _)| *known == group);
+        live.map_or(&[], |(_, arms)| arms)
     }
 
-    /// Whether there is room for a context of `arm`, were it the only one.
+    /// Whether there can be room for a context of `arm`, were it the only one.
     pub(super) fn has_room(&self, arm: Arm) -> bool {
         let (here, there) = context_memory_estimate(arm, self.window_log);
-        here <= self.limits.0 && there <= self.limits.1
+        here + RECENT_MEMORY <= self.most.0 && there + RECENT_MEMORY <= self.most.1
     }
 
-    /// The context for a block with `arm` and how the block goes out; `None` if there is no room for one.
-    pub(super) fn take(&mut self, arm: Arm) -> Option<(EncodeHistory, SlotUse)> {
+    /// Memory reckoned for all slots, here and at the peer, and one more.
+    fn reckoned(&self, one_more: Option<(GroupId, (usize, usize))>) -> (usize, usize) {
+        let slots = self.slots.iter().map(|slot| (slot.group, slot.memory));
+        let mut groups: Vec<GroupId> = Vec::with_capacity(self.slots.len() + 1);
+        let (mut here, mut there) = (0, 0);
+        for (group, memory) in slots.chain(one_more) {
+            let recent = if groups.contains(&group) {
+                0
+            } else {
+                groups.push(group);
+                RECENT_MEMORY
+            };
+            here += memory.0 + recent;
+            there += memory.1 + recent;
+        }
+        (here, there)
+    }
+
+    /// Takes the slot that was not used for longest away.
+    fn evict(&mut self) -> Option<SendSlot> {
+        let oldest = (0..self.slots.len()).min_by_key(|at| self.slots[*at].used)?;
+        Some(self.slots.swap_remove(oldest))
+    }
+
+    /// Contexts give way until they hold no more than they may. One that is with a job must come back first.
+    fn trim(&mut self) {
+        if self.is_taken {
+            return;
+        }
+        let before = self.slots.len();
+        while self.reckoned(None).0 > self.limit && self.evict().is_some() {}
+        if self.slots.len() != before {
+            self.list_live();
+        }
+    }
+
+    fn list_live(&mut self) {
+        self.live.clear();
+        for slot in &self.slots {
+            match self.live.iter_mut().find(|(group, _)| *group == slot.group) {
+                Some((_, arms)) => arms.push(slot.arm),
+                None => self.live.push((slot.group, vec![slot.arm])),
+            }
+        }
+    }
+
+    /// The context for a block of `group` with `arm` and how the block goes out; `None` if there is no room
+    /// for one.
+    pub(super) fn take(&mut self, arm: Arm, group: GroupId) -> Option<(EncodeHistory, SlotUse)> {
         self.uses += 1;
         let uses = self.uses;
-        if let Some(known) = self.slots.iter_mut().find(|slot| slot.arm == arm) {
+        let is_it = |slot: &&mut SendSlot| slot.arm == arm && slot.group == group;
+        if let Some(known) = self.slots.iter_mut().find(is_it) {
+            self.is_taken = true;
             known.used = uses;
             let slot = known.slot;
             if let Some(context) = known.context.take() {
                 let going = SlotUse {
                     slot,
+                    group,
                     define: None,
                     epoch: None,
                     young: known.seen < YOUNG,
@@ -164,45 +227,51 @@ impl SendHistory {
             let begins = match known.epoch {
                 Some(epoch) => SlotUse {
                     slot,
+                    group,
                     define: None,
                     epoch: Some(epoch + 1),
                     young: true,
                 },
-                None => self.definition(slot, arm),
+                None => self.definition(slot, group, arm),
             };
-            return Some((self.beginning(None), begins));
+            return Some((self.beginning(begins, None), begins));
         }
         if !self.has_room(arm) {
             return None;
         }
         let memory = context_memory_estimate(arm, self.window_log);
+        let needed = self.reckoned(Some((group, memory))).0;
+        if needed > self.limit {
+            self.missed = self.missed.max(needed);
+        }
+        if memory.0 + RECENT_MEMORY > self.limit {
+            return None;
+        }
         // Those that were not used for longest give way.
-        let mut old = None;
+        let mut evicted = Vec::new();
         loop {
-            let held = self.slots.iter().fold((0, 0), |sum, slot| {
-                (sum.0 + slot.memory.0, sum.1 + slot.memory.1)
-            });
-            let fits = held.0 + memory.0 <= self.limits.0 && held.1 + memory.1 <= self.limits.1;
+            let (here, there) = self.reckoned(Some((group, memory)));
+            let fits = here <= self.limit && there <= self.most.1;
             if fits && self.slots.len() < usize::from(SLOTS - FIRST_SLOT) {
                 break;
             }
-            let oldest = (0..self.slots.len()).min_by_key(|at| self.slots[*at].used)?;
-            let gone = self.slots.swap_remove(oldest);
-            if gone.epoch.is_some() {
-                self.dropped.push(gone.slot);
-            }
-            old = Some(gone);
+            evicted.push(self.evict()?);
         }
+        // In the place of one of its group, the group goes on.
+        let of_group = evicted.iter().position(|gone| gone.group == group);
+        let old = match of_group {
+            Some(at) => Some(evicted.swap_remove(at)),
+            None => evicted.pop(),
+        };
         let slot = match &old {
             Some(old) => old.slot,
             None => (FIRST_SLOT..SLOTS)
                 .filter_map(Slot::new)
                 .find(|slot| self.slots.iter().all(|known| known.slot != *slot))?,
         };
-        // To be defined anew is to be dropped.
-        self.dropped.retain(|dropped| *dropped != slot);
         self.slots.push(SendSlot {
             slot,
+            group,
             arm,
             context: None,
             epoch: None,
@@ -210,19 +279,23 @@ impl SendHistory {
             used: uses,
             memory,
         });
-        self.live.clear();
-        self.live.extend(self.slots.iter().map(|slot| slot.arm));
-        let begins = self.definition(slot, arm);
-        Some((self.beginning(old.and_then(|old| old.context)), begins))
+        self.list_live();
+        self.is_taken = true;
+        let begins = self.definition(slot, group, arm);
+        Some((
+            self.beginning(begins, old.and_then(|old| old.context)),
+            begins,
+        ))
     }
 
-    fn definition(&self, slot: Slot, arm: Arm) -> SlotUse {
+    fn definition(&self, slot: Slot, group: GroupId, arm: Arm) -> SlotUse {
         SlotUse {
             slot,
+            group,
             define: Some(Define {
                 slot,
                 codec: arm.codec,
-                group: GroupId::default(),
+                group,
                 history: Some(self.window_log),
                 dictionary: 0,
             }),
@@ -231,23 +304,54 @@ impl SendHistory {
         }
     }
 
-    fn beginning(&self, old: Option<Box<EncodeContext>>) -> EncodeHistory {
+    fn beginning(&self, begins: SlotUse, old: Option<Box<EncodeContext>>) -> EncodeHistory {
+        // The peer forgets a group with its last slot: those that are gone here are gone there first.
+        let SlotUse { slot, group, .. } = begins;
+        let goes_on = self.held_by_peer().any(|(held, of)| {
+            of == group && (held == slot || self.slots.iter().any(|known| known.is_at(held)))
+        });
+        let prime = if goes_on {
+            self.recents.last(group).to_vec()
+        } else {
+            Vec::new()
+        };
         EncodeHistory::Beginning {
             old,
             window_log: self.window_log,
-            prime: self.recent.last().to_vec(),
+            prime,
         }
     }
 
-    /// What tells the peer of slots that it need not hold anything for, before others take their room.
-    pub(super) fn undefine(&mut self) -> impl Iterator<Item = Define> + '_ {
-        self.dropped.drain(..).map(|slot| Define {
-            slot,
-            codec: CodecId::IDENTITY,
-            group: GroupId::default(),
-            history: None,
-            dictionary: 0,
-        })
+    fn held_by_peer(&self) -> impl Iterator<Item = (Slot, GroupId)> + '_ {
+        let slots = (0..SLOTS).filter_map(Slot::new).zip(self.peer);
+        slots.filter_map(|(slot, group)| Some((slot, group?)))
+    }
+
+    /// What tells the peer of slots that it need not hold anything for, before others take their room, and of
+    /// the one that comes.
+    pub(super) fn defines(&mut self, comes: Option<Define>) -> Vec<Define> {
+        let stale = self.held_by_peer().filter(|(slot, _)| {
+            comes.is_none_or(|comes| comes.slot != *slot)
+                && !self.slots.iter().any(|known| known.is_at(*slot))
+        });
+        let mut defines: Vec<_> = stale
+            .map(|(slot, _)| without_history(slot, GroupId::default()))
+            .collect();
+        for define in &defines {
+            self.peer[usize::from(define.slot.get())] = None;
+        }
+        self.forget_groups();
+        if let Some(comes) = comes {
+            self.peer[usize::from(comes.slot.get())] = comes.history.map(|_| comes.group);
+            self.forget_groups();
+            defines.push(comes);
+        }
+        defines
+    }
+
+    fn forget_groups(&mut self) {
+        let peer = self.peer;
+        self.recents.retain(|group| peer.contains(&Some(group)));
     }
 
     /// A block was encoded; its context comes back unless it failed.
@@ -257,16 +361,60 @@ impl SendHistory {
         context: Option<Box<EncodeContext>>,
         plain: &[u8],
     ) {
-        let Some(known) = self.slots.iter_mut().find(|known| known.slot == taken.slot) else {
-            return;
-        };
-        if context.is_some() {
-            self.recent.push(plain);
-            // What it begins with does not count: it may be old.
-            known.seen = known.seen.saturating_add(plain.len());
-            known.epoch = taken.epoch.or(known.epoch).or(Some(0));
+        self.is_taken = false;
+        let known = self.slots.iter_mut().find(|slot| slot.slot == taken.slot);
+        if let Some(known) = known {
+            if context.is_some() {
+                self.recents.push(taken.group, plain);
+                // What it begins with does not count: it may be old.
+                known.seen = known.seen.saturating_add(plain.len());
+                known.epoch = taken.epoch.or(known.epoch).or(Some(0));
+            }
+            known.context = context;
         }
-        known.context = context;
+        self.trim();
+    }
+
+    /// There was no block after all: the context is as it was.
+    pub(super) fn put_back(&mut self, taken: SlotUse, history: EncodeHistory) {
+        self.is_taken = false;
+        let known = self.slots.iter_mut().find(|slot| slot.slot == taken.slot);
+        if let (Some(known), EncodeHistory::Going(context)) = (known, history) {
+            known.context = Some(context);
+        }
+    }
+
+    /// The slot of a block that failed carries no history any more, so that the block can go as it is; what
+    /// tells the peer.
+    pub(super) fn give_up(&mut self, taken: SlotUse) -> Vec<Define> {
+        for known in &mut self.slots {
+            if known.slot == taken.slot {
+                known.epoch = None;
+            }
+        }
+        self.defines(Some(without_history(taken.slot, taken.group)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn recents(&self) -> impl Iterator<Item = &[u8]> {
+        self.recents.all()
+    }
+}
+
+impl SendSlot {
+    /// Whether it is the one at `slot`, and the peer knows of it.
+    fn is_at(&self, slot: Slot) -> bool {
+        self.slot == slot && self.epoch.is_some()
+    }
+}
+
+const fn without_history(slot: Slot, group: GroupId) -> Define {
+    Define {
+        slot,
+        codec: CodecId::IDENTITY,
+        group,
+        history: None,
+        dictionary: 0,
     }
 }
 
@@ -315,6 +463,9 @@ pub(super) struct HistoryPlace {
 #[derive(Debug)]
 struct RecvSlot {
     slot: Slot,
+    group: GroupId,
+    /// Which of the times that the group has had slots with history this is.
+    era: u64,
     window_log: u8,
     generation: u64,
     epoch: u64,
@@ -331,7 +482,8 @@ struct RecvSlot {
 #[derive(Debug, Default)]
 pub(super) struct RecvHistory {
     slots: Vec<RecvSlot>,
-    recent: Recent,
+    /// By era.
+    recents: Recents<u64>,
     limit: usize,
     max_window_log: u8,
     generations: u64,
@@ -354,7 +506,12 @@ impl RecvHistory {
     /// Memory held, bytes.
     pub(super) fn memory(&self) -> usize {
         let contexts = self.slots.iter().filter_map(|slot| slot.context.as_ref());
-        contexts.map(|context| context.memory()).sum::<usize>() + self.recent.bytes.capacity()
+        contexts.map(|context| context.memory()).sum::<usize>() + self.recents.memory()
+    }
+
+    /// Memory that contexts may hold.
+    pub(super) const fn limit(&self) -> usize {
+        self.limit
     }
 
     /// The peer defines a slot; without `window_log` it carries no history from here on.
@@ -362,14 +519,18 @@ impl RecvHistory {
         &mut self,
         slot: Slot,
         codec: CodecId,
+        group: GroupId,
         window_log: Option<u8>,
     ) -> Result<(), WireError> {
+        let era = self
+            .live()
+            .find(|known| known.group == group)
+            .map(|known| known.era);
         for known in &mut self.slots {
             known.replaced |= known.slot == slot;
         }
-        self.slots
-            .retain(|known| !known.replaced || known.waiting > 0);
         let Some(window_log) = window_log else {
+            self.prune();
             return Ok(());
         };
         if !crate::codecs::supports_context(codec) {
@@ -385,8 +546,15 @@ impl RecvHistory {
             });
         }
         let (_, memory) = context_memory_estimate(Arm::new(codec, 0), window_log);
-        let live = self.slots.iter().filter(|slot| !slot.replaced);
-        let held = memory + live.map(|slot| slot.memory).sum::<usize>();
+        let mut groups = vec![group];
+        let mut held = memory + RECENT_MEMORY;
+        for known in self.live() {
+            held += known.memory;
+            if !groups.contains(&known.group) {
+                groups.push(known.group);
+                held += RECENT_MEMORY;
+            }
+        }
         if held > self.limit {
             return Err(WireError::FieldTooLarge {
                 field: "memory of histories",
@@ -397,6 +565,8 @@ impl RecvHistory {
         self.generations += 1;
         self.slots.push(RecvSlot {
             slot,
+            group,
+            era: era.unwrap_or(self.generations),
             window_log,
             generation: self.generations,
             epoch: 0,
@@ -406,7 +576,22 @@ impl RecvHistory {
             waiting: 0,
             replaced: false,
         });
+        // Not before: the group goes on in the slot that replaces its last.
+        self.prune();
         Ok(())
+    }
+
+    fn live(&self) -> impl Iterator<Item = &RecvSlot> {
+        self.slots.iter().filter(|slot| !slot.replaced)
+    }
+
+    /// Forgets slots that were replaced, and groups that no slot is left of.
+    fn prune(&mut self) {
+        self.slots
+            .retain(|known| !known.replaced || known.waiting > 0);
+        let slots = &self.slots;
+        self.recents
+            .retain(|era| slots.iter().any(|slot| slot.era == era));
     }
 
     /// A block's header says that it is in `slot`, with this epoch; `None` if the slot has no history.
@@ -459,7 +644,7 @@ impl RecvHistory {
             old => DecodeHistory::Beginning {
                 old,
                 window_log: known.window_log,
-                prime: self.recent.last().to_vec(),
+                prime: self.recents.last(known.era).to_vec(),
             },
         })
     }
@@ -472,17 +657,21 @@ impl RecvHistory {
         plain: &[u8],
     ) {
         self.running = false;
-        self.recent.push(plain);
         let generation = place.generation;
         let known = self
             .slots
             .iter_mut()
             .find(|known| known.generation == generation);
         if let Some(known) = known {
+            self.recents.push(known.era, plain);
             known.context = context;
             known.waiting -= 1;
         }
-        self.slots
-            .retain(|known| !known.replaced || known.waiting > 0);
+        self.prune();
+    }
+
+    #[cfg(test)]
+    pub(super) fn recents(&self) -> impl Iterator<Item = &[u8]> {
+        self.recents.all()
     }
 }

@@ -18,6 +18,7 @@ mod ending;
 mod error;
 mod event;
 mod flight;
+mod gain;
 mod history;
 mod inflight;
 mod job;
@@ -25,6 +26,7 @@ mod output;
 mod path;
 mod peer;
 mod receiver;
+mod recent;
 mod sender;
 mod shadow;
 mod stats;
@@ -38,6 +40,7 @@ use bytes::Bytes;
 pub use self::config::{ConfigError, SessionConfig, StreamConfig};
 pub use self::error::{OpenError, Rejected, SendError, SessionError};
 pub use self::event::Event;
+pub use self::gain::HistoryUse;
 pub use self::job::{
     CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowResult,
     ShadowedBlock,
@@ -56,8 +59,8 @@ use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
-    Control, Features, GoAwayCode, Hello, MESSAGE_CHARGE, Open, PeerCodec, RecordKind, StreamId,
-    VERSION_MAX, VERSION_MIN, Window,
+    Control, Features, GoAwayCode, GroupId, Hello, MESSAGE_CHARGE, Open, PeerCodec, RecordKind,
+    StreamId, VERSION_MAX, VERSION_MIN, Window,
 };
 
 /// The longest stream name, bytes (docs/wire.md).
@@ -196,7 +199,7 @@ impl Session {
         }
         self.next_stream += 2;
         let policy = config.policy.unwrap_or(self.config.policy);
-        self.add_stream(id, name.to_owned(), policy, self.peer.window);
+        self.add_stream(id, name.to_owned(), config.group, policy, self.peer.window);
         let frame = Control::Open(Open {
             stream: id,
             group: config.group,
@@ -223,12 +226,19 @@ impl Session {
         }
     }
 
-    fn add_stream(&mut self, id: StreamId, name: String, policy: PolicyConfig, send_limit: u64) {
+    fn add_stream(
+        &mut self,
+        id: StreamId,
+        name: String,
+        group: GroupId,
+        policy: PolicyConfig,
+        send_limit: u64,
+    ) {
         self.admit(policy);
         let stream = Stream {
             is_open: true,
             name,
-            send: SendStream::new(send_limit),
+            send: SendStream::new(group, send_limit),
             recv: RecvStream::new(self.config.window),
             policy: Policy::new(policy),
             latest_block: (0, Texture::default()),
@@ -249,6 +259,42 @@ impl Session {
         payload: Bytes,
         kind: RecordKind,
     ) -> Result<(), SendError> {
+        self.queue(
+            id,
+            Queued {
+                payload,
+                kind,
+                sensitive: false,
+            },
+        )
+    }
+
+    /// Queues a message that nothing else may be compressed with: a password, a token, a key. It keeps its
+    /// place in its stream, but goes uncompressed, in blocks with none but others like it. No history or
+    /// dictionary takes it in, and no policy learns from it (docs/security.md). The peer is not told that
+    /// it is sensitive.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`].
+    pub fn send_sensitive(
+        &mut self,
+        id: StreamId,
+        payload: Bytes,
+        kind: RecordKind,
+    ) -> Result<(), SendError> {
+        self.queue(
+            id,
+            Queued {
+                payload,
+                kind,
+                sensitive: true,
+            },
+        )
+    }
+
+    fn queue(&mut self, id: StreamId, message: Queued) -> Result<(), SendError> {
+        let payload = &message.payload;
         let closed = SendError::Closed(id);
         if !matches!(self.state, State::Established) {
             return Err(closed);
@@ -270,12 +316,12 @@ impl Session {
         let send = &mut stream.send;
         let len = payload.len() + MESSAGE_CHARGE as usize;
         if send.queued_bytes > 0 && send.queued_bytes + len > self.config.send_queue {
-            return Err(SendError::Full(Rejected(payload)));
+            return Err(SendError::Full(Rejected(message.payload)));
         }
         stream.stats.messages_sent += 1;
         stream.stats.payload_sent += payload.len() as u64;
         send.queued_bytes += len;
-        send.queue.push_back(Queued { payload, kind });
+        send.queue.push_back(message);
         self.sender.on_sendable(id, send);
         Ok(())
     }
@@ -425,6 +471,8 @@ impl Session {
             shadow_nanos: self.sender.shadows.nanos,
             history_sent: self.sender.history.memory() as u64,
             history_received: self.receiver.history.memory() as u64,
+            history_limit: self.sender.history.limit() as u64,
+            history_announced: self.receiver.history.limit() as u64,
             absurd_reports: self.sender.inflight.absurd() + self.path.known.decode.absurd(),
         }
     }
@@ -435,7 +483,7 @@ fn features(config: &SessionConfig) -> Features {
     if config.checksums {
         features.0 |= Features::CHECKSUMS.0;
     }
-    if config.history_memory > 0 {
+    if config.history_memory > 0 || config.history_received > 0 {
         features.0 |= Features::HISTORY.0;
     }
     features
@@ -460,7 +508,7 @@ fn hello(role: Role, config: &SessionConfig) -> Hello {
         max_block: config.max_block as u64,
         max_streams: u64::from(config.max_streams),
         window: config.window,
-        history_memory: config.history_memory as u64,
+        history_memory: config.history_received as u64,
     }
 }
 

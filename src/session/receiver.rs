@@ -49,6 +49,8 @@ enum Inbound {
     Block {
         header: BlockHeader,
         group: GroupId,
+        /// Whether it may have messages of this group's streams only.
+        is_closed: bool,
         state: BlockState,
     },
     Control(Control),
@@ -243,12 +245,6 @@ impl Receiver {
                 what: "a slot with history or dictionary, which was not agreed on",
             });
         }
-        if define.group != GroupId::default() {
-            return Err(WireError::Unknown {
-                what: "group",
-                given: u64::from(define.group.0),
-            });
-        }
         if !(self.accepts)(define.codec) {
             return Err(WireError::Unknown {
                 what: "codec",
@@ -256,7 +252,7 @@ impl Receiver {
             });
         }
         self.history
-            .define(define.slot, define.codec, define.history)?;
+            .define(define.slot, define.codec, define.group, define.history)?;
         self.bindings[usize::from(define.slot.get())] = Some(Binding {
             codec: define.codec,
             group: define.group,
@@ -312,6 +308,7 @@ impl Receiver {
         self.inbound.push_back(Inbound::Block {
             header,
             group,
+            is_closed: place.is_some(),
             state,
         });
         Ok(())
@@ -386,9 +383,11 @@ impl Receiver {
                 Some(Inbound::Block {
                     header,
                     group,
+                    is_closed,
                     state: BlockState::Plain { bytes, crc },
                 }) => {
-                    self.deliver_block(&header, group, bytes, crc, streams, events)?;
+                    let company = (group, is_closed);
+                    self.deliver_block(&header, company, bytes, crc, streams, events)?;
                 }
                 _ => return Ok(None),
             }
@@ -398,7 +397,7 @@ impl Receiver {
     fn deliver_block(
         &mut self,
         header: &BlockHeader,
-        group: GroupId,
+        (group_id, is_closed): (GroupId, bool),
         mut plain: Bytes,
         crc: u32,
         streams: &mut Streams,
@@ -407,9 +406,9 @@ impl Receiver {
         let at = self
             .groups
             .iter()
-            .position(|(id, _)| *id == group)
+            .position(|(id, _)| *id == group_id)
             .unwrap_or_else(|| {
-                self.groups.push((group, Group::default()));
+                self.groups.push((group_id, Group::default()));
                 self.groups.len() - 1
             });
         let group = &mut self.groups[at].1;
@@ -433,6 +432,11 @@ impl Receiver {
             let Some(mut record) = group.reader.next(&mut plain, continues)? else {
                 break;
             };
+            if is_closed && !streams.is_in(record.stream, group_id) {
+                return Err(WireError::Unexpected {
+                    what: "a message in a history of another group",
+                });
+            }
             if first.is_mixed(&record, block_len, streams) && is_pinning(&record.payload, block_len)
             {
                 record.payload = Bytes::copy_from_slice(&record.payload);

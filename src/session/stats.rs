@@ -141,6 +141,10 @@ pub struct SessionStats {
     pub history_sent: u64,
     /// See `history_sent`.
     pub history_received: u64,
+    /// Memory that histories of what is sent may hold, and that the peer may have held here for what it sends.
+    pub history_limit: u64,
+    /// See `history_limit`.
+    pub history_announced: u64,
     /// Reports of the peer that could not be true and were clamped or left out.
     pub absurd_reports: u64,
 }

@@ -210,10 +210,16 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 stream,
                 payload,
                 kind,
+                sensitive,
             } => {
                 let len = payload.len() + MESSAGE_CHARGE as usize;
+                let sent = if sensitive {
+                    self.session.send_sensitive(stream, payload, kind)
+                } else {
+                    self.session.send(stream, payload, kind)
+                };
                 // The handle has reserved the room; a session that is over drops the message.
-                if self.session.send(stream, payload, kind).is_err() {
+                if sent.is_err() {
                     if let Some(shared) = self.streams.get(&stream) {
                         shared.on_drained(len);
                         shared.close_sending();

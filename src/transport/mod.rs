@@ -20,7 +20,7 @@ mod shared;
 mod socket;
 
 pub use self::address::{Address, ParseAddressError};
-pub use self::connection::{Connection, Received, Stream};
+pub use self::connection::{Connection, Received, Sensitive, Stream};
 pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 pub use self::listener::Listener;
 pub use self::node::{Node, NodeConfig, NodeError};

@@ -23,6 +23,7 @@ pub(super) enum Command {
         stream: StreamId,
         payload: Bytes,
         kind: RecordKind,
+        sensitive: bool,
     },
     Release {
         stream: StreamId,

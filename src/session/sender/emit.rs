@@ -11,7 +11,7 @@ use crate::session::path::Path;
 use crate::session::stats::StreamStats;
 use crate::session::stream::Streams;
 use crate::units::{Time, saturating_nanos};
-use crate::wire::{BlockHeader, Control, Slot};
+use crate::wire::{BlockHeader, GroupId, Slot};
 
 /// A block of so many bytes is copied behind its header: one slice in the write instead of two.
 /// Arbitrary: those with short headers (docs/wire.md).
@@ -58,7 +58,9 @@ impl Sender {
             encode: Duration::ZERO,
             texture,
         };
-        self.record_estimates(&sent, streams, path);
+        if !self.builder.company.sensitive {
+            self.record_estimates(&sent, streams, path);
+        }
         path.peer_budget.on_block(now, 0.0);
         self.on_emitted(now, Arm::IDENTITY, start, Duration::ZERO, streams, path);
     }
@@ -86,11 +88,7 @@ impl Sender {
         } = block;
         if let Some(taken) = slot {
             if let (true, Some(define)) = (context.is_some(), taken.define) {
-                for define in self.history.undefine().chain([define]) {
-                    self.inflight.on_control();
-                    let define = Control::Define(define);
-                    self.output.put_small(|out| define.put(out));
-                }
+                self.put_defines(Some(define));
             }
             self.history.give_back(taken, context, &plain);
         }
@@ -124,6 +122,10 @@ impl Sender {
         };
         // A level that a history has part in is not the block's own.
         self.shadows.on_encoded(level.filter(|_| slot.is_none()));
+        if slot.is_some() || self.history.is_short() {
+            let became = written.filter(|_| slot.is_some());
+            self.gain.on_block(now, plain.len(), became);
+        }
         let decode_nanos = path.decode_nanos(arm, plain.len());
         path.peer_budget.on_block(now, decode_nanos);
         let sent_as = if let Some(len) = written {
@@ -133,12 +135,15 @@ impl Sender {
             arm
         } else {
             let len = plain.len();
-            self.put_header(Arm::IDENTITY, None, None, len, crc);
+            let slot = self.without_history(slot);
+            self.put_header(Arm::IDENTITY, slot, None, len, crc);
             self.put_body(plain, len);
             self.output.recycle(wire);
             Arm::IDENTITY
         };
         self.on_emitted(now, sent_as, start, elapsed, streams, path);
+        // While it was with its codec, the memory for histories may have become less.
+        self.put_defines(None);
     }
 
     fn put_body(&mut self, buffer: Vec<u8>, end: usize) {
@@ -160,7 +165,8 @@ impl Sender {
         crc: u32,
     ) {
         let check = if self.with_check {
-            self.check.advance(crc)
+            let group = history.map_or(GroupId::default(), |history| history.group);
+            self.chains.of(group).check.advance(crc)
         } else {
             0
         };

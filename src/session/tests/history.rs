@@ -1,6 +1,7 @@
 //! History from block to block.
 
 use super::super::receiver::Receiver;
+use super::super::recent::RECENT_MEMORY;
 use super::*;
 use crate::codecs::supports_context;
 use crate::generate::{Content, Generator};
@@ -106,6 +107,7 @@ fn contexts_keep_to_the_memory_of_the_tighter_side() {
         .into_iter()
         .max()
         .expect("two");
+    let room = room + RECENT_MEMORY;
     let mut pair = Pair::new(&config(PolicyConfig::None).history_memory(room));
     let id = pair.open();
     for (number, message) in messages.iter().enumerate() {
@@ -115,6 +117,7 @@ fn contexts_keep_to_the_memory_of_the_tighter_side() {
         pair.settle();
     }
     assert_eq!(pair.b.payloads(id), messages);
+    assert!(pair.a.session.stats().history_sent > 0);
 }
 
 #[test]
@@ -126,7 +129,8 @@ fn a_large_context_takes_the_room_of_several_small_ones_at_both_ends() {
     }
     let there = |arm| crate::codecs::context_memory_estimate(arm, 17).1;
     // At the peer, the large one fits only without any of the small ones.
-    let config_b = config(PolicyConfig::None).history_memory(there(large) + there(small[0]) / 2);
+    let room = there(large) + there(small[0]) / 2 + RECENT_MEMORY;
+    let config_b = config(PolicyConfig::None).history_memory(room);
     let mut pair = Pair {
         a: End::new(Role::Connector, config(PolicyConfig::None)),
         b: End::new(Role::Acceptor, config_b),
@@ -190,7 +194,11 @@ fn epochs_come_one_after_another() {
     let mut header = |epoch| receiver.history.on_header(slot, epoch);
     assert!(header(Some(1)).is_err(), "a slot without history");
     assert!(matches!(header(None), Ok(None)));
-    let define = |receiver: &mut Receiver, log| receiver.history.define(slot, arm.codec, log);
+    let define = |receiver: &mut Receiver, log| {
+        receiver
+            .history
+            .define(slot, arm.codec, GroupId::default(), log)
+    };
     define(receiver, Some(17)).expect("agreed on");
     let receiver = &mut pair.b.session.receiver;
     let mut header = |epoch| receiver.history.on_header(slot, epoch);
@@ -205,7 +213,7 @@ fn epochs_come_one_after_another() {
     assert!(
         receiver
             .history
-            .define(slot, CodecId::IDENTITY, Some(17))
+            .define(slot, CodecId::IDENTITY, GroupId::default(), Some(17))
             .is_err()
     );
 }

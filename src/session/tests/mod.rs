@@ -13,6 +13,8 @@ use crate::control::{MajorityConfig, Reason};
 use crate::wire::{Close, CloseCode, GroupId};
 
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
+mod groups;
+#[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod history;
 mod limits;
 mod messages;

@@ -1,0 +1,144 @@
+//! What many streams and many connections hold, counted by the allocator and, where the system says it, by
+//! the process's resident memory, since zstd allocates with C's `malloc`.
+#![cfg(all(
+    feature = "transport",
+    feature = "generate",
+    feature = "lz4",
+    feature = "zstd"
+))]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use tautline::generate::{Content, Generator};
+use tautline::session::{Role, StreamConfig};
+use tautline::transport::{Connection, Node, NodeConfig, Stream};
+
+/// The system's allocator, counting what is held.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+#[expect(unsafe_code, reason = "an allocator is an unsafe trait")]
+// SAFETY: every method passes its arguments on to the system's allocator, which keeps the contract;
+// counting touches nothing but a number.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises about `layout` are passed on unchanged.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        HELD.fetch_add(new_size, Ordering::Relaxed);
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: `block` came from this allocator, thus from the system's, with this layout.
+        unsafe { System.realloc(block, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as for `realloc`.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The numbers are the whole process's: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn held() -> usize {
+    HELD.load(Ordering::Relaxed)
+}
+
+/// Resident bytes, where the system says.
+fn resident() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+fn messages(count: usize) -> Vec<Bytes> {
+    let generator = Generator::new(Content::Telecom, 5);
+    generator.take(count).map(Bytes::from).collect()
+}
+
+async fn connect(left: &Node, right: &Node) -> (Connection, Connection) {
+    let (a, b) = tokio::io::duplex(64 << 10);
+    let a = left
+        .start(a, Role::Connector, "right".to_owned())
+        .expect("settings");
+    let b = right
+        .start(b, Role::Acceptor, "left".to_owned())
+        .expect("settings");
+    a.established().await.expect("a handshake");
+    b.established().await.expect("a handshake");
+    (a, b)
+}
+
+const STREAMS: usize = 10_000;
+const ROUNDS: usize = 3;
+
+#[test]
+fn ten_thousand_streams_of_one_connection_take_no_more_than_their_share() {
+    let _alone = ALONE.lock().expect("no test has failed");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let messages = messages(1000);
+    let (held_before, resident_before) = (held(), resident());
+    runtime.block_on(async {
+        let node = Node::new(NodeConfig::default().guard(None)).expect("settings");
+        let (a, b) = connect(&node, &node).await;
+        let mut out = Vec::with_capacity(STREAMS);
+        for number in 0..STREAMS {
+            let stream = a.open(&format!("stream-{number}"), StreamConfig::default()).await;
+            out.push(stream.expect("room for it"));
+        }
+        let receive = async {
+            let mut streams: Vec<Stream> = Vec::with_capacity(STREAMS);
+            for _ in 0..STREAMS {
+                streams.push(b.accept().await.expect("no failure").expect("a stream"));
+            }
+            // Nothing starves: every stream gets every message, in its order.
+            for round in 0..ROUNDS {
+                for (number, stream) in streams.iter().enumerate() {
+                    let message = stream.recv().await.expect("no failure").expect("a message");
+                    assert_eq!(message.payload, messages[(number + round) % messages.len()]);
+                }
+            }
+            streams
+        };
+        let send = async {
+            for round in 0..ROUNDS {
+                for (number, stream) in out.iter().enumerate() {
+                    let message = &messages[(number + round) % messages.len()];
+                    stream.send(message.clone()).await.expect("room");
+                }
+            }
+        };
+        let (streams, ()) = tokio::join!(receive, send);
+        let stats = (a.stats().await.expect("open"), b.stats().await.expect("open"));
+        let counted = held() - held_before;
+        let resident = resident().zip(resident_before).map(|(now, before)| now - before);
+        println!(
+            "{STREAMS} streams, both ends: {counted} bytes counted, {resident:?} resident, histories {} and {}",
+            stats.0.history_sent, stats.1.history_received
+        );
+        const MOST: usize = 256 << 20;
+        assert!(counted + (stats.0.history_sent + stats.1.history_received) as usize <= MOST);
+        assert!(resident.is_none_or(|resident| resident <= MOST), "{resident:?}");
+        drop(streams);
+    });
+}
