@@ -8,13 +8,15 @@
 ))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use tautline::codecs::{Arm, CodecId};
+use tautline::control::PolicyConfig;
 use tautline::generate::{Content, Generator};
-use tautline::session::{Role, StreamConfig};
-use tautline::transport::{Connection, Node, NodeConfig, Stream};
+use tautline::session::{Role, SessionConfig, StreamConfig};
+use tautline::transport::{Connection, HistoryMemory, Node, NodeConfig, Stream};
 
 /// The system's allocator, counting what is held.
 struct Counting;
@@ -91,7 +93,7 @@ const ROUNDS: usize = 3;
 
 #[test]
 fn ten_thousand_streams_of_one_connection_take_no_more_than_their_share() {
-    let _alone = ALONE.lock().expect("no test has failed");
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -141,4 +143,98 @@ fn ten_thousand_streams_of_one_connection_take_no_more_than_their_share() {
         assert!(resident.is_none_or(|resident| resident <= MOST), "{resident:?}");
         drop(streams);
     });
+}
+
+/// What 1000 connections of one process did, their messages encoded with `arm`.
+fn thousand_connections(arm: Arm, budget: usize) {
+    const CONNECTIONS: usize = 1000;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    // Long enough for a history to fill.
+    let small = messages(1200);
+    let messages: Vec<Bytes> = small.chunks(20).map(|some| some.concat().into()).collect();
+    runtime.block_on(async {
+        let memory = HistoryMemory::new(budget);
+        let node = |memory: HistoryMemory| {
+            let session = SessionConfig::default().policy(PolicyConfig::Fixed(arm));
+            let config = NodeConfig::default().guard(None).session(session);
+            Node::new(config.history_memory(memory)).expect("settings")
+        };
+        // With no memory for histories: what connections take besides.
+        let mut besides = 0;
+        for budget in [0, budget] {
+            let memory = if budget == 0 {
+                HistoryMemory::new(0)
+            } else {
+                memory.clone()
+            };
+            let (left, right) = (node(memory.clone()), node(memory.clone()));
+            let (held_before, resident_before) = (held(), resident());
+            let mut connections = Vec::with_capacity(CONNECTIONS);
+            for _ in 0..CONNECTIONS {
+                let (a, b) = connect(&left, &right).await;
+                let out = a.open("stream", StreamConfig::default()).await;
+                let out = out.expect("room for it");
+                let back = b.accept().await.expect("no failure").expect("a stream");
+                connections.push((a, b, out, back));
+            }
+            for message in &messages {
+                for (_, _, out, back) in &connections {
+                    out.send(message.clone()).await.expect("room");
+                    back.send(message.clone()).await.expect("room");
+                }
+                for (_, _, out, back) in &connections {
+                    for stream in [back, out] {
+                        let got = stream.recv().await.expect("no failure").expect("a message");
+                        assert_eq!(got.payload, message);
+                    }
+                }
+            }
+            let counted = held() - held_before;
+            let resident = resident().zip(resident_before).map(|(now, before)| now.saturating_sub(before));
+            let stats = memory.stats();
+            let mut reported = 0;
+            for (a, b, ..) in &connections {
+                for end in [a, b] {
+                    let stats = end.stats().await.expect("open");
+                    reported += (stats.history_sent + stats.history_received) as usize;
+                }
+            }
+            println!("{arm}: {counted} bytes counted, {resident:?} resident, {reported} reported by sessions, {stats:?}");
+            assert_eq!(stats.connections, 2 * CONNECTIONS);
+            let granted = stats.sent_granted + stats.received_announced;
+            assert!(granted <= budget, "{granted}");
+            // What contexts like them usually take is exact to a tenth.
+            assert!(reported <= budget + budget / 10, "{reported} of {budget}");
+            let said = stats.sent_held + stats.received_held;
+            assert!(said.abs_diff(reported) <= reported / 10 + (64 << 10), "{said}, {reported}");
+            if budget == 0 {
+                assert_eq!(reported, 0);
+                besides = counted;
+            } else {
+                assert!(reported > budget / 8, "{reported} of {budget} is of use");
+                // LZ4's contexts are all Rust's, zstd's are C's.
+                if arm.codec == CodecId::LZ4 {
+                    let histories = counted.saturating_sub(besides);
+                    let off = histories.abs_diff(reported);
+                    assert!(off <= reported / 10, "{histories}, {reported}");
+                }
+            }
+            for (a, b, out, back) in connections {
+                drop((out, back));
+                let (a, b) = tokio::join!(a.close(), b.close());
+                a.and(b).expect("a clean end");
+            }
+            assert_eq!(memory.stats().connections, 0);
+        }
+    });
+}
+
+#[test]
+fn a_thousand_connections_share_what_the_process_has() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    thousand_connections(Arm::new(CodecId::LZ4, 0).with_history(), 64 << 20);
+    thousand_connections(Arm::new(CodecId::ZSTD, 1).with_history(), 256 << 20);
 }

@@ -7,12 +7,11 @@ use bytes::BytesMut;
 
 use super::error::SessionError;
 use super::event::Event;
-use super::gain::HistoryUse;
 use super::job::{DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
 use super::receiver::Taken;
 use super::sender::late_bytes;
 use super::{Session, State};
-use crate::control::{BudgetRate, SocketSample};
+use crate::control::{BudgetRate, HistoryUse, SocketSample};
 use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::{Control, Hello, Probe, ProbeReply, WireError};
 
@@ -216,6 +215,13 @@ impl Session {
     /// What histories of what this side sends hold, and what they are worth.
     pub fn history_use(&self, now: Time) -> HistoryUse {
         self.sender.history_use(now)
+    }
+
+    /// Memory that the peer may have held here for what it sends, bytes, and how much of it is; 0 if no histories
+    /// were agreed on.
+    pub fn history_received(&self) -> (usize, usize) {
+        let history = &self.receiver.history;
+        (history.limit(), history.memory())
     }
 
     // ---- outputs

@@ -69,24 +69,6 @@ fn saved(plain_len: f64, wire_len: f64) -> f64 {
     (plain_len * (-level * alone).exp() - wire_len).max(0.0)
 }
 
-/// What the histories of what a session sends hold, and what they are worth.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct HistoryUse {
-    /// Bytes that they may hold ([`Session::set_history_memory`](super::Session::set_history_memory)).
-    pub limit: usize,
-    /// Bytes that they hold by what contexts like them usually take, or as they say if that is more.
-    pub held: usize,
-    /// Bytes that they would hold if they might.
-    pub wanted: usize,
-    /// Bytes a second saved of late, as against blocks that stand by themselves.
-    pub saved_rate: f64,
-    /// Plain bytes a second of late in blocks that have a history or should have one.
-    pub plain_rate: f64,
-    /// When one was last used or wanted.
-    pub used_at: Time,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

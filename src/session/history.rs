@@ -14,16 +14,27 @@ use super::recent::{RECENT_MEMORY, Recents};
 use crate::codecs::{
     Arm, CodecId, DecodeContext, DecodeError, EncodeContext, EncodeError, context_memory_estimate,
 };
-use crate::wire::{Define, GroupId, Slot, WireError};
+use crate::wire::{Define, GroupId, MAX_PRIME, Slot, WireError};
 
 /// Plain bytes that a context must have seen for its results to tell. Arbitrary: some forty messages of 200
 /// bytes.
 const YOUNG: usize = 8 << 10;
+/// What zstd's decoder keeps besides the bytes that a history begins with (`context_memory_estimate`).
+const PRIME_TABLES: usize = 27 << 10;
 /// The first slot that stands for nothing at the beginning of a connection, and how many there are.
 const FIRST_SLOT: u8 = 7;
 const SLOTS: u8 = 16;
 /// Shortest and longest history, binary logarithms of bytes.
 pub(super) const WINDOW_LOGS: core::ops::RangeInclusive<u8> = 10..=24;
+
+/// Memory of the context that encodes with `arm`, and of the one that decodes it, with what they begin with.
+fn context_memory(arm: Arm, window_log: u8) -> (usize, usize) {
+    let (here, there) = context_memory_estimate(arm, window_log);
+    match arm.codec {
+        CodecId::ZSTD => (here + MAX_PRIME, there + MAX_PRIME + PRIME_TABLES),
+        _ => (here, there),
+    }
+}
 
 /// What one job of encoding with history needs.
 #[derive(Debug)]
@@ -95,7 +106,7 @@ pub(super) struct SendHistory {
     /// Groups of the slots that the peer holds contexts for.
     peer: [Option<GroupId>; SLOTS as usize],
     /// Memory that contexts may hold here, now and at most, and at the peer.
-    limit: usize,
+    granted: Option<usize>,
     most: (usize, usize),
     /// Memory that was asked for in vain.
     missed: usize,
@@ -110,33 +121,32 @@ pub(super) struct SendHistory {
 impl SendHistory {
     /// Contexts may hold so much here and at the peer, with histories of so many bytes (binary logarithm).
     pub(super) fn begin(&mut self, limits: (usize, usize), window_log: u8) {
-        self.limit = limits.0;
         self.most = limits;
         self.window_log = window_log;
     }
 
     /// Contexts may hold so much here from now on, if no more than was said at the beginning.
     pub(super) fn set_limit(&mut self, limit: usize) {
-        self.limit = limit.min(self.most.0);
+        self.granted = Some(limit);
         self.missed = 0;
         self.trim();
     }
 
     /// Memory that contexts may hold here.
-    pub(super) const fn limit(&self) -> usize {
-        self.limit
+    pub(super) fn limit(&self) -> usize {
+        self.granted.unwrap_or(usize::MAX).min(self.most.0)
     }
 
     /// Whether a context was refused for want of memory, or has taken the place of another.
-    pub(super) const fn is_short(&self) -> bool {
-        self.missed > self.limit
+    pub(super) fn is_short(&self) -> bool {
+        self.missed > self.limit()
     }
 
     /// Memory that contexts hold, and that they would hold if they were given it.
     pub(super) fn held_and_wanted(&self) -> (usize, usize) {
         let reckoned = self.reckoned(None).0;
         let held = reckoned.max(self.memory());
-        (held, self.missed.min(self.most.0).max(held))
+        (held, self.missed.min(self.most.0).max(reckoned))
     }
 
     /// Memory held here, bytes.
@@ -153,22 +163,18 @@ impl SendHistory {
 
     /// Whether there can be room for a context of `arm`, were it the only one.
     pub(super) fn has_room(&self, arm: Arm) -> bool {
-        let (here, there) = context_memory_estimate(arm, self.window_log);
+        let (here, there) = context_memory(arm, self.window_log);
         here + RECENT_MEMORY <= self.most.0 && there + RECENT_MEMORY <= self.most.1
     }
 
     /// Memory reckoned for all slots, here and at the peer, and one more.
     fn reckoned(&self, one_more: Option<(GroupId, (usize, usize))>) -> (usize, usize) {
         let slots = self.slots.iter().map(|slot| (slot.group, slot.memory));
-        let mut groups: Vec<GroupId> = Vec::with_capacity(self.slots.len() + 1);
+        let mut groups = [false; 256];
         let (mut here, mut there) = (0, 0);
         for (group, memory) in slots.chain(one_more) {
-            let recent = if groups.contains(&group) {
-                0
-            } else {
-                groups.push(group);
-                RECENT_MEMORY
-            };
+            let is_known = core::mem::replace(&mut groups[usize::from(group.0)], true);
+            let recent = if is_known { 0 } else { RECENT_MEMORY };
             here += memory.0 + recent;
             there += memory.1 + recent;
         }
@@ -187,7 +193,7 @@ impl SendHistory {
             return;
         }
         let before = self.slots.len();
-        while self.reckoned(None).0 > self.limit && self.evict().is_some() {}
+        while self.reckoned(None).0 > self.limit() && self.evict().is_some() {}
         if self.slots.len() != before {
             self.list_live();
         }
@@ -239,19 +245,20 @@ impl SendHistory {
         if !self.has_room(arm) {
             return None;
         }
-        let memory = context_memory_estimate(arm, self.window_log);
+        let memory = context_memory(arm, self.window_log);
         let needed = self.reckoned(Some((group, memory))).0;
-        if needed > self.limit {
+        let limit = self.limit();
+        if needed > limit {
             self.missed = self.missed.max(needed);
         }
-        if memory.0 + RECENT_MEMORY > self.limit {
+        if memory.0 + RECENT_MEMORY > limit {
             return None;
         }
         // Those that were not used for longest give way.
         let mut evicted = Vec::new();
         loop {
             let (here, there) = self.reckoned(Some((group, memory)));
-            let fits = here <= self.limit && there <= self.most.1;
+            let fits = here <= limit && there <= self.most.1;
             if fits && self.slots.len() < usize::from(SLOTS - FIRST_SLOT) {
                 break;
             }
@@ -545,7 +552,7 @@ impl RecvHistory {
                 max: u64::from(self.max_window_log),
             });
         }
-        let (_, memory) = context_memory_estimate(Arm::new(codec, 0), window_log);
+        let (_, memory) = context_memory(Arm::new(codec, 0), window_log);
         let mut groups = vec![group];
         let mut held = memory + RECENT_MEMORY;
         for known in self.live() {

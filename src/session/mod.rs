@@ -40,7 +40,6 @@ use bytes::Bytes;
 pub use self::config::{ConfigError, SessionConfig, StreamConfig};
 pub use self::error::{OpenError, Rejected, SendError, SessionError};
 pub use self::event::Event;
-pub use self::gain::HistoryUse;
 pub use self::job::{
     CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowResult,
     ShadowedBlock,

@@ -18,6 +18,11 @@ impl Recent {
             let keep = MAX_PRIME - plain.len();
             self.bytes.drain(..self.bytes.len() - keep);
         }
+        let needed = self.bytes.len() + plain.len();
+        if needed > self.bytes.capacity() {
+            let room = needed.max(2 * self.bytes.capacity()).min(RECENT_MEMORY);
+            self.bytes.reserve_exact(room - self.bytes.len());
+        }
         self.bytes.extend_from_slice(plain);
     }
 

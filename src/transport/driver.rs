@@ -17,6 +17,7 @@ use tokio_util::io::poll_read_buf;
 use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::Grant;
+use super::history::HistoryPart;
 use super::node::NodeShared;
 use super::pace::Pace;
 use super::path;
@@ -87,6 +88,7 @@ pub(super) struct Driver<I> {
     now: Time,
     grant: Arc<Grant>,
     grant_seen: u64,
+    history: HistoryPart,
     streams: HashMap<StreamId, Arc<StreamShared>, BuildIdHasher>,
     commands: Vec<Command>,
     input: BytesMut,
@@ -118,6 +120,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         node: Arc<NodeShared>,
         clock: Clock,
         grant: Arc<Grant>,
+        history: HistoryPart,
         known_as: String,
     ) -> Self {
         Self {
@@ -129,6 +132,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             clock,
             grant,
             grant_seen: u64::MAX,
+            history,
             streams: HashMap::default(),
             commands: Vec::new(),
             input: BytesMut::new(),
@@ -253,6 +257,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             }
             Command::SessionStats { reply } => {
                 let _ = reply.send(self.session.stats());
+            }
+            Command::HistoryMemory { bytes } => {
+                self.history.set(self.now, &mut self.session, bytes);
             }
             Command::TakeDecisions { reply } => reply.send(self.session.take_decisions()),
             Command::Close => self.begin_close(),
@@ -455,6 +462,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             any = true;
             match event {
                 Event::Established => {
+                    self.history.on_established(&self.session);
                     self.shared.max_message.store(
                         self.session.peer_max_message(),
                         core::sync::atomic::Ordering::Release,
@@ -633,9 +641,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
                 break;
             }
             if !moved && !this.poll_timer(cx) {
+                this.history.update(this.now, &mut this.session);
+                // More memory for histories needs no more polls, less of it leaves a few bytes to write.
+                this.poll_write(cx);
                 return Poll::Pending;
             }
         }
+        this.history.update(this.now, &mut this.session);
         cx.waker().wake_by_ref();
         Poll::Pending
     }

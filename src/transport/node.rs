@@ -12,6 +12,7 @@ use super::clock::Clock;
 use super::connection::Connection;
 use super::driver::Driver;
 use super::guard::{self, Grant};
+use super::history::HistoryMemory;
 use super::listener::Listener;
 use super::load::{LoadReadError, LoadReader};
 use super::memory::{KnownAs, PeerMemory};
@@ -35,6 +36,7 @@ pub struct NodeConfig {
     guard: Option<CpuGuardConfig>,
     load: Option<LoadReader>,
     remembered_peers: usize,
+    history_memory: HistoryMemory,
 }
 
 impl Default for NodeConfig {
@@ -46,6 +48,7 @@ impl Default for NodeConfig {
             load: None,
             // Arbitrary: a few MB.
             remembered_peers: 1024,
+            history_memory: HistoryMemory::default(),
         }
     }
 }
@@ -81,6 +84,15 @@ impl NodeConfig {
     #[must_use]
     pub fn remembered_peers(mut self, peers: usize) -> Self {
         self.remembered_peers = peers;
+        self
+    }
+
+    /// The memory that histories from block to block may hold, all connections of the node together, and those of
+    /// other nodes that are given the same; a single connection holds no more than
+    /// [`SessionConfig::history_memory`] each way. Default: 256 MiB.
+    #[must_use]
+    pub fn history_memory(mut self, memory: HistoryMemory) -> Self {
+        self.history_memory = memory;
         self
     }
 }
@@ -153,6 +165,7 @@ impl NodeShared {
 pub struct Node {
     pub(super) shared: Arc<NodeShared>,
     session: Arc<SessionConfig>,
+    history_memory: HistoryMemory,
     clock: Clock,
 }
 
@@ -169,8 +182,9 @@ impl Node {
             guard,
             load,
             remembered_peers,
+            history_memory,
         } = config;
-        let clock = Clock::start();
+        let clock = history_memory.clock();
         let reader = match load {
             Some(reader) => Ok(reader),
             None => LoadReader::detect(),
@@ -201,9 +215,11 @@ impl Node {
             // Without a guard the load is only told to peers: they do without.
             (Err(_), None) => {}
         }
+        history_memory.watch(&runtime);
         Ok(Self {
             shared,
             session: Arc::new(session),
+            history_memory,
             clock,
         })
     }
@@ -213,6 +229,11 @@ impl Node {
     pub fn load_and_budget(&self) -> (CpuLoad, Option<BudgetRate>) {
         let (budget, load) = *lock(&self.shared.state);
         (load, budget)
+    }
+
+    /// The memory for histories that the node's connections share.
+    pub const fn history_memory(&self) -> &HistoryMemory {
+        &self.history_memory
     }
 
     /// Connects and completes the handshake.
@@ -296,7 +317,9 @@ impl Node {
             config = config.knowledge(knowledge);
         }
         let shared = Arc::new(Shared::new(config.send_queue_len(), config.window_len()));
-        let session = Session::new(role, config, self.clock.now())?;
+        let (config, history) = self.history_memory.admit(config, &shared);
+        let mut session = Session::new(role, config, self.clock.now())?;
+        history.begin(&mut session);
         let (_, budget) = self.load_and_budget();
         let grant = Arc::new(Grant::new(budget));
         self.shared.add_grant(&grant);
@@ -307,6 +330,7 @@ impl Node {
             Arc::clone(&self.shared),
             self.clock,
             grant,
+            history,
             known_as,
         );
         tokio::spawn(driver);

@@ -47,6 +47,10 @@ pub(super) enum Command {
         stream: StreamId,
         reply: oneshot::Sender<Option<StreamStats>>,
     },
+    /// Histories of what is sent may hold so much from now on.
+    HistoryMemory {
+        bytes: usize,
+    },
     TakeDecisions {
         reply: DecisionsReply,
     },

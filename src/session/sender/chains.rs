@@ -1,7 +1,7 @@
 //! What goes from block to block of a group besides history: its checks, and the stream of its last record.
 
 use super::Sender;
-use crate::session::gain::HistoryUse;
+use crate::control::HistoryUse;
 use crate::session::history::SlotUse;
 use crate::units::Time;
 use crate::wire::{Check, Control, Define, GroupId, RecordWriter};
@@ -61,6 +61,7 @@ impl Sender {
         HistoryUse {
             limit: self.history.limit(),
             held,
+            memory: self.history.memory(),
             wanted,
             saved_rate,
             plain_rate,

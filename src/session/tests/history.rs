@@ -5,7 +5,7 @@ use super::super::recent::RECENT_MEMORY;
 use super::*;
 use crate::codecs::supports_context;
 use crate::generate::{Content, Generator};
-use crate::wire::Slot;
+use crate::wire::{MAX_PRIME, Slot};
 
 fn arms() -> Vec<Arm> {
     crate::codecs::supported()
@@ -107,7 +107,7 @@ fn contexts_keep_to_the_memory_of_the_tighter_side() {
         .into_iter()
         .max()
         .expect("two");
-    let room = room + RECENT_MEMORY;
+    let room = room + RECENT_MEMORY + MAX_PRIME;
     let mut pair = Pair::new(&config(PolicyConfig::None).history_memory(room));
     let id = pair.open();
     for (number, message) in messages.iter().enumerate() {
@@ -129,7 +129,7 @@ fn a_large_context_takes_the_room_of_several_small_ones_at_both_ends() {
     }
     let there = |arm| crate::codecs::context_memory_estimate(arm, 17).1;
     // At the peer, the large one fits only without any of the small ones.
-    let room = there(large) + there(small[0]) / 2 + RECENT_MEMORY;
+    let room = there(large) + there(small[0]) / 2 + RECENT_MEMORY + (59 << 10);
     let config_b = config(PolicyConfig::None).history_memory(room);
     let mut pair = Pair {
         a: End::new(Role::Connector, config(PolicyConfig::None)),
