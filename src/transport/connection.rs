@@ -453,7 +453,7 @@ impl Sensitive<'_> {
     /// # Errors
     ///
     /// As there.
-    pub async fn send(&self, payload: Bytes) -> Result<(), SendError> {
+    pub async fn send(self, payload: Bytes) -> Result<(), SendError> {
         self.stream
             .send_as(payload, RecordKind::Message, true)
             .await
@@ -464,7 +464,7 @@ impl Sensitive<'_> {
     /// # Errors
     ///
     /// As there.
-    pub fn try_send(&self, payload: Bytes) -> Result<(), SendError> {
+    pub fn try_send(self, payload: Bytes) -> Result<(), SendError> {
         self.stream.try_send_as(payload, true)
     }
 
@@ -473,7 +473,7 @@ impl Sensitive<'_> {
     /// # Errors
     ///
     /// As there.
-    pub async fn request(&self, payload: Bytes, timeout: Duration) -> Result<Bytes, RequestError> {
+    pub async fn request(self, payload: Bytes, timeout: Duration) -> Result<Bytes, RequestError> {
         self.stream.request_as(payload, timeout, true).await
     }
 
@@ -482,7 +482,7 @@ impl Sensitive<'_> {
     /// # Errors
     ///
     /// As there.
-    pub async fn reply(&self, to: &Received, payload: Bytes) -> Result<(), SendError> {
+    pub async fn reply(self, to: &Received, payload: Bytes) -> Result<(), SendError> {
         self.stream.send_as(payload, to.answer_kind(), true).await
     }
 }

@@ -475,8 +475,9 @@ class Side:
     def __init__(self, name, session, window):
         self.name, self.session, self.window = name, session, window
         self.buffer, self.hello, self.checks = b"", None, True
-        self.slots = {slot: slot for slot in range(7)}
-        self.chain, self.records = Chain(), Records()
+        # Codec and group of each slot; chain and last stream of each group.
+        self.slots = {slot: (slot, 0) for slot in range(7)}
+        self.groups, self.unfinished = {}, set()
         self.partial, self.ended, self.received = {}, set(), {}
         self.last_opened, self.gone, self.dead, self.log = -1, False, False, []
         # Numbered frames that were heard, and those of this side that the other has acknowledged.
@@ -525,14 +526,17 @@ class Side:
             raise Bad("Unknown")
         if epoch is not None:
             raise Bad("Unexpected")
-        plain = decode(self.slots[slot], body, plain_len or 256 << 10)
+        codec, group = self.slots[slot]
+        chain, records = self.groups.setdefault(group, (Chain(), Records()))
+        records.unfinished = self.unfinished
+        plain = decode(codec, body, plain_len or 256 << 10)
         if plain_len is not None and len(plain) != plain_len:
-            raise Bad("WrongPlainLen" if self.slots[slot] == 0 else "Undecodable")
-        if self.checks and self.chain.advance(plain) & (0xFFFF if short else 0xFFFFFFFF) != check:
+            raise Bad("WrongPlainLen" if codec == 0 else "Undecodable")
+        if self.checks and chain.advance(plain) & (0xFFFF if short else 0xFFFFFFFF) != check:
             raise Bad("Checksum")
         if not plain:
             raise Bad("Unexpected")
-        for record in self.records.parse(plain):
+        for record in records.parse(plain):
             self.on_record(record)
         self.frames += 1
 
@@ -572,10 +576,9 @@ class Side:
             theirs = 0 if self.name == "acceptor" else 1
             if self.gone or stream % 2 != theirs or stream <= self.last_opened:
                 raise Bad("Unexpected")
-            if fields["group"]:
-                raise Bad("Unknown")
             self.last_opened = stream
             self.session.streams.add(stream)
+            self.session.groups[stream] = fields["group"]
             self.log.append(f"stream={stream} opened name={fields['name']}")
         elif kind == 5:
             if stream not in self.session.streams or stream in self.ended:
@@ -602,14 +605,16 @@ class Side:
         elif kind == 8:
             if fields["history"] or fields["dictionary"]:
                 raise Bad("Unexpected")
-            if fields["group"] or fields["codec"] > 6:
+            over = self.ended & self.other().ended
+            groups = {self.session.groups[stream] for stream in self.session.streams - over}
+            if fields["group"] not in groups | {0} or fields["codec"] > 6:
                 raise Bad("Unknown")
-            self.slots[fields["slot"]] = fields["codec"]
+            self.slots[fields["slot"]] = fields["codec"], fields["group"]
 
 
 class Session:
     def __init__(self, window):
-        self.streams = set()
+        self.streams, self.groups = set(), {}
         self.sides = [Side(role, self, window) for role in ROLES]
 
 
