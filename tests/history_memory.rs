@@ -68,7 +68,7 @@ fn resident() -> Option<usize> {
 
 fn messages(count: usize) -> Vec<Bytes> {
     let generator = Generator::new(Content::Telecom, 5);
-    generator.take(count).map(Bytes::from).collect()
+    generator.take(count).collect()
 }
 
 async fn connect(left: &Node, right: &Node) -> (Connection, Connection) {
@@ -86,6 +86,7 @@ async fn connect(left: &Node, right: &Node) -> (Connection, Connection) {
 
 const STREAMS: usize = 10_000;
 const ROUNDS: usize = 10;
+const MOST_MEMORY: usize = 256 << 20;
 
 fn ten_thousand_streams() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -153,9 +154,8 @@ fn ten_thousand_streams() {
             "{STREAMS} streams, both ends: {counted} bytes counted, {resident:?} resident, histories {} and {}",
             stats.0.history_sent, stats.1.history_received
         );
-        const MOST: usize = 256 << 20;
-        assert!(counted + (stats.0.history_sent + stats.1.history_received) as usize <= MOST);
-        assert!(resident.is_none_or(|resident| resident <= MOST), "{resident:?}");
+        assert!(counted + (stats.0.history_sent + stats.1.history_received) as usize <= MOST_MEMORY);
+        assert!(resident.is_none_or(|resident| resident <= MOST_MEMORY), "{resident:?}");
         drop(streams);
     });
 }

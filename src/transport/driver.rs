@@ -119,8 +119,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         shared: Arc<Shared>,
         node: Arc<NodeShared>,
         clock: Clock,
-        grant: Arc<Grant>,
-        history: HistoryPart,
+        (grant, history): (Arc<Grant>, HistoryPart),
         known_as: String,
     ) -> Self {
         Self {

@@ -329,8 +329,7 @@ impl Node {
             Arc::clone(&shared),
             Arc::clone(&self.shared),
             self.clock,
-            grant,
-            history,
+            (grant, history),
             known_as,
         );
         tokio::spawn(driver);
