@@ -641,8 +641,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
             }
             if !moved && !this.poll_timer(cx) {
                 this.history.update(this.now, &mut this.session);
-                // More memory for histories needs no more polls, less of it leaves a few bytes to write.
-                this.poll_write(cx);
+                // To hold less memory leaves a few bytes to write.
+                if this.poll_write(cx) {
+                    cx.waker().wake_by_ref();
+                }
                 return Poll::Pending;
             }
         }

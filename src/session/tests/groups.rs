@@ -178,7 +178,7 @@ fn groups_share_no_history() {
             }
             // Of random letters, so that nothing in it is like anything else.
             let mut rng = Rng::with_seed(1);
-            let text: Vec<u8> = (0..600).map(|_| rng.u8(b'a'..b'z')).collect();
+            let text: Vec<u8> = (0..600).map(|_| rng.u8(b'a'..=b'z')).collect();
             pair.send(streams[0], &text);
             pair.settle();
             pair.send(streams[1], &messages(6, 1)[0]);
