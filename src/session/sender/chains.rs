@@ -52,7 +52,10 @@ impl Sender {
     /// Contexts may hold so much memory from now on.
     pub(in crate::session) fn limit_history(&mut self, bytes: usize) {
         self.history.set_limit(bytes);
-        self.put_defines(None);
+        // A block that is being encoded may begin with what its group would lose.
+        if self.encoding.is_none() {
+            self.put_defines(None);
+        }
     }
 
     pub(in crate::session) fn history_use(&self, now: Time) -> HistoryUse {

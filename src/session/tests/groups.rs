@@ -242,6 +242,15 @@ fn any_mixture_of_groups_arms_and_memory_delivers_what_was_sent() {
                 pair.send(id, &payload);
                 sent.entry(id).or_default().push(payload);
             }
+            if rng.u8(..3) == 0 {
+                // While a block is with its codec.
+                if let Some(job) = pair.a.session.poll_encode(pair.now) {
+                    pair.a.session.set_history_memory(rng.usize(0..3_000_000));
+                    let block = pair.a.worker.encode(job);
+                    let took = Duration::from_micros(20);
+                    pair.a.session.handle_encoded(pair.now, block, took);
+                }
+            }
             if rng.u8(..20) == 0 {
                 pair.a.session.set_history_memory(rng.usize(0..3_000_000));
             }
