@@ -15,6 +15,7 @@ mod link;
 pub mod load;
 mod pid;
 mod policy;
+mod shares;
 mod socket;
 mod texture;
 
@@ -30,5 +31,6 @@ pub use self::policy::cost::{ArmReport, CostConfig, Objective, Verdict};
 pub(crate) use self::policy::cost::{BlockClass, Sent};
 pub(crate) use self::policy::{Affordable, Choice, Policy, SentBlock, Situation};
 pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, Round};
+pub use self::shares::{HistoryShareStats, HistoryShares, HistoryTerms, HistoryUse, HolderId};
 pub use self::socket::SocketSample;
 pub use self::texture::Texture;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::stream::{Queued, SendStream};
+use super::stream::{Company, Queued, SendStream};
 use crate::wire::{MESSAGE_CHARGE, Place, RecordWriter, StreamId};
 
 /// Payloads up to this length are copied into the block, longer ones go out as they are: below it
@@ -28,6 +28,8 @@ pub(super) struct BlockBuilder {
     pub(super) shared: Vec<(usize, Bytes)>,
     pub(super) members: Vec<Member>,
     pub(super) plain_len: usize,
+    /// What all its messages have in common.
+    pub(super) company: Company,
     by_reference: bool,
     /// Numbers blocks, so that a stream knows whether it has a place among the members.
     number: u64,
@@ -35,12 +37,13 @@ pub(super) struct BlockBuilder {
 
 impl BlockBuilder {
     /// Begins a block in `buffer`. With `by_reference`, long payloads are not copied.
-    pub(super) fn begin(&mut self, mut buffer: Vec<u8>, by_reference: bool) {
+    pub(super) fn begin(&mut self, mut buffer: Vec<u8>, company: Company, by_reference: bool) {
         buffer.clear();
         self.bytes = buffer;
         self.shared.clear();
         self.members.clear();
         self.plain_len = 0;
+        self.company = company;
         self.by_reference = by_reference;
         self.number += 1;
     }
@@ -70,6 +73,9 @@ impl BlockBuilder {
             let Some(front) = send.queue.front() else {
                 break;
             };
+            if front.sensitive != self.company.sensitive {
+                break;
+            }
             let remaining = front.payload.len() - send.front_sent;
             let left = room.saturating_sub(self.plain_len);
             if self.plain_len > 0 && (left == 0 || (remaining > left && remaining <= room)) {
@@ -89,7 +95,9 @@ impl BlockBuilder {
                 (_, false) => Place::Middle,
                 (_, true) => Place::Last,
             };
-            complete = take == left || (finishes && send.queue.len() == 1 && no_others);
+            let next = send.queue.get(1);
+            let is_last = next.is_none_or(|next| next.sensitive != front.sensitive);
+            complete = take == left || (finishes && is_last && no_others);
             let payload_len = (!complete).then_some(take);
             let header_at = self.bytes.len();
             writer.put(&mut self.bytes, stream, front.kind, place, payload_len);

@@ -28,6 +28,7 @@ pub struct SessionConfig {
     pub(super) send_queue: usize,
     pub(super) window_log: u8,
     pub(super) history_memory: usize,
+    pub(super) history_received: usize,
     pub(super) history_log: u8,
     pub(super) dictionaries: DictionaryConfig,
     pub(super) probe_interval: Duration,
@@ -58,6 +59,7 @@ impl Default for SessionConfig {
             send_queue: 256 << 10,
             window_log: 20,
             history_memory: 8 << 20,
+            history_received: 8 << 20,
             history_log: 19,
             dictionaries: DictionaryConfig::default(),
             probe_interval: Duration::from_millis(100),
@@ -241,6 +243,15 @@ impl SessionConfig {
     #[must_use]
     pub const fn history_memory(mut self, bytes: usize) -> Self {
         self.history_memory = bytes;
+        self.history_received = bytes;
+        self
+    }
+
+    /// Memory for histories of what this side receives, if not as much as for those of what it sends: set it after
+    /// [`Self::history_memory`]. It cannot change while the session lasts.
+    #[must_use]
+    pub const fn history_received(mut self, bytes: usize) -> Self {
+        self.history_received = bytes;
         self
     }
 
@@ -295,6 +306,11 @@ impl SessionConfig {
     /// Binary logarithm of the longest history that is held to decode, bytes.
     pub const fn window_log(&self) -> u8 {
         self.window_log
+    }
+
+    /// Memory for histories of what is sent and of what is received, as set.
+    pub const fn history_lens(&self) -> (usize, usize) {
+        (self.history_memory, self.history_received)
     }
 
     /// The window of each stream, as set.
@@ -383,6 +399,16 @@ impl StreamConfig {
     #[must_use]
     pub const fn policy(mut self, policy: PolicyConfig) -> Self {
         self.policy = Some(policy);
+        self
+    }
+
+    /// The context group: streams of a connection with the same number share blocks and history, in both
+    /// directions. Streams whose messages must not be compressed together (docs/security.md) are given different
+    /// ones. Each group has contexts of its own, which share [`SessionConfig::history_memory`]. Default 0,
+    /// for all streams.
+    #[must_use]
+    pub const fn group(mut self, group: GroupId) -> Self {
+        self.group = group;
         self
     }
 }

@@ -12,7 +12,7 @@ use super::job::{DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, Sh
 use super::receiver::Taken;
 use super::sender::late_bytes;
 use super::{Session, State};
-use crate::control::{BudgetRate, SocketSample};
+use crate::control::{BudgetRate, HistoryUse, SocketSample};
 use crate::units::{CpuLoad, Time, saturating_nanos};
 use crate::wire::{Control, Hello, Probe, ProbeReply, WireError};
 
@@ -226,6 +226,25 @@ impl Session {
     /// Takes in this side's processor load, to be told to the peer.
     pub fn set_load(&mut self, load: CpuLoad) {
         self.sender.load = load;
+    }
+
+    /// Sets the memory that histories of what this side sends may hold from now on, bytes, at most
+    /// [`SessionConfig::history_memory`](super::SessionConfig::history_memory). Those that were not used for
+    /// longest give way, at the peer too; one that a block is being encoded with does so after it.
+    pub fn set_history_memory(&mut self, bytes: usize) {
+        self.sender.limit_history(bytes);
+    }
+
+    /// What histories of what this side sends hold, and what they are worth.
+    pub fn history_use(&self, now: Time) -> HistoryUse {
+        self.sender.history_use(now)
+    }
+
+    /// Memory that the peer may have held here for what it sends, bytes, and how much of it is; 0 if no histories
+    /// were agreed on.
+    pub fn history_received(&self) -> (usize, usize) {
+        let history = &self.receiver.history;
+        (history.limit(), history.memory())
     }
 
     // ---- outputs

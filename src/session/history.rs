@@ -4,14 +4,15 @@
 //! ```text
 //! sender    slots: arm, context, epoch --take--> encode job --give back--> slots
 //! receiver  bindings: window, epoch ----take---> decode job --give back--> bindings
-//! both      Recent: the last plain bytes of all blocks in slots with history, in their order
+//! both      Recents: the last plain bytes of each group's blocks in slots with history, in their order
 //! ```
 //!
-//! A context that begins anew begins with [`Recent`], so that what one codec has seen is not lost on the
-//! next.
+//! A context that begins anew begins with the last bytes of its group, so that what one codec has seen is not
+//! lost on the next. A group that no slot with history is left of is forgotten.
 
 use bytes::Bytes;
 
+use super::recent::{RECENT_MEMORY, Recents};
 use crate::codecs::{
     Arm, CodecId, DecodeContext, DecodeError, EncodeContext, EncodeError, context_memory_estimate,
 };
@@ -21,37 +22,27 @@ use crate::wire::{Define, GroupId, MAX_PRIME, Slot, WireError};
 /// Plain bytes that a context must have seen for its results to tell. Arbitrary: some forty messages of 200
 /// bytes.
 const YOUNG: usize = 8 << 10;
+/// What zstd's decoder keeps besides the bytes that a history begins with (`context_memory_estimate`).
+const PRIME_TABLES: usize = 27 << 10;
 /// The first slot that stands for nothing at the beginning of a connection, and how many there are.
 const FIRST_SLOT: u8 = 7;
 const SLOTS: u8 = 16;
 /// Shortest and longest history, binary logarithms of bytes.
 pub(super) const WINDOW_LOGS: core::ops::RangeInclusive<u8> = 10..=24;
 
-/// The last plain bytes of the blocks in slots with history.
-#[derive(Debug, Default)]
-pub(super) struct Recent {
-    bytes: Vec<u8>,
-}
-
-impl Recent {
-    pub(super) fn push(&mut self, plain: &[u8]) {
-        let plain = &plain[plain.len().saturating_sub(MAX_PRIME)..];
-        if self.bytes.len() + plain.len() > 2 * MAX_PRIME {
-            let keep = MAX_PRIME - plain.len();
-            self.bytes.drain(..self.bytes.len() - keep);
-        }
-        self.bytes.extend_from_slice(plain);
-    }
-
-    pub(super) fn last(&self) -> &[u8] {
-        &self.bytes[self.bytes.len().saturating_sub(MAX_PRIME)..]
+/// Memory of the context that encodes with `arm`, and of the one that decodes it, with what they begin with.
+fn context_memory(arm: Arm, window_log: u8) -> (usize, usize) {
+    let (here, there) = context_memory_estimate(arm, window_log);
+    match arm.codec {
+        CodecId::ZSTD => (here + MAX_PRIME, there + MAX_PRIME + PRIME_TABLES),
+        _ => (here, there),
     }
 }
 
 /// What a context begins with.
-fn prime(dictionary: Option<&Bytes>, recent: &Recent) -> Vec<u8> {
+fn prime(dictionary: Option<&Bytes>, recent: &[u8]) -> Vec<u8> {
     let dictionary = dictionary.map_or(&[][..], |content| content.as_ref());
-    [dictionary, recent.last()].concat()
+    [dictionary, recent].concat()
 }
 
 /// What one job of encoding with history needs.
@@ -91,6 +82,7 @@ impl EncodeHistory {
 #[derive(Debug)]
 struct SendSlot {
     slot: Slot,
+    group: GroupId,
     arm: Arm,
     context: Option<Box<EncodeContext>>,
     /// The epoch that the peer knows the slot to be in; `None` before it has been told of the slot.
@@ -108,6 +100,7 @@ struct SendSlot {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotUse {
     pub(super) slot: Slot,
+    pub(super) group: GroupId,
     /// The slot must be defined before the block.
     pub(super) define: Option<Define>,
     /// The context begins anew with the block.
@@ -120,15 +113,20 @@ pub(super) struct SlotUse {
 #[derive(Debug)]
 pub(super) struct SendHistory {
     slots: Vec<SendSlot>,
-    recent: Recent,
-    /// Memory that contexts may hold here, and at the peer.
-    limits: (usize, usize),
+    recents: Recents<GroupId>,
+    /// Groups of the slots that the peer holds contexts for.
+    peer: [Option<GroupId>; SLOTS as usize],
+    /// Memory that contexts may hold here, now and at most, and at the peer.
+    granted: Option<usize>,
+    most: (usize, usize),
+    /// Memory that was asked for in vain.
+    missed: usize,
     window_log: u8,
     uses: u64,
-    /// The arms of the slots.
-    live: Vec<Arm>,
-    /// Slots that the peer still holds contexts for, in vain.
-    dropped: Vec<Slot>,
+    /// Whether a context is with a job.
+    is_taken: bool,
+    /// The arms of each group's slots.
+    live: Vec<(GroupId, Vec<Arm>)>,
     /// The first slot from [`FIRST_SLOT`] on that is for others.
     end_slot: u8,
 }
@@ -137,12 +135,15 @@ impl Default for SendHistory {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
-            recent: Recent::default(),
-            limits: (0, 0),
+            recents: Recents::default(),
+            peer: [None; SLOTS as usize],
+            granted: None,
+            most: (0, 0),
+            missed: 0,
             window_log: 0,
             uses: 0,
+            is_taken: false,
             live: Vec::new(),
-            dropped: Vec::new(),
             end_slot: SLOTS,
         }
     }
@@ -169,7 +170,7 @@ fn affordable_log(limits: (usize, usize), window_log: u8) -> u8 {
 impl SendHistory {
     /// Contexts may hold so much here and at the peer, with histories of so many bytes (binary logarithm) or fewer.
     pub(super) fn begin(&mut self, limits: (usize, usize), window_log: u8) {
-        self.limits = limits;
+        self.most = limits;
         self.window_log = affordable_log(limits, window_log);
     }
 
@@ -178,46 +179,123 @@ impl SendHistory {
         self.end_slot = end;
     }
 
-    /// The peer does not hold a dictionary any more: slots that begin with it are as if never defined.
+    /// The peer is told that a dictionary is gone, and with it what slots that begin with it stand for.
     pub(super) fn forget_dictionary(&mut self, number: u64) {
-        let is_gone = |slot: &SendSlot| slot.dictionary.as_ref().is_some_and(|it| it.0 == number);
-        self.slots.retain(|slot| !is_gone(slot));
-        self.live.clear();
-        self.live.extend(self.slots.iter().map(|slot| slot.arm));
+        let peer = &mut self.peer;
+        self.slots.retain(|slot| {
+            let is_gone = slot.dictionary.as_ref().is_some_and(|it| it.0 == number);
+            if is_gone {
+                peer[usize::from(slot.slot.get())] = None;
+            }
+            !is_gone
+        });
+        self.forget_groups();
+        self.list_live();
+    }
+
+    /// Contexts may hold so much here from now on, if no more than was said at the beginning.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.granted = Some(limit);
+        self.missed = 0;
+        self.trim();
+    }
+
+    /// Memory that contexts may hold here.
+    pub(super) fn limit(&self) -> usize {
+        self.granted.unwrap_or(usize::MAX).min(self.most.0)
+    }
+
+    /// Whether a context was refused for want of memory, or has taken the place of another.
+    pub(super) fn is_short(&self) -> bool {
+        self.missed > self.limit()
+    }
+
+    /// Memory that contexts hold, and that they would hold if they were given it.
+    pub(super) fn held_and_wanted(&self) -> (usize, usize) {
+        let reckoned = self.reckoned(None).0;
+        let held = reckoned.max(self.memory());
+        (held, self.missed.min(self.most.0).max(reckoned))
     }
 
     /// Memory held here, bytes.
     pub(super) fn memory(&self) -> usize {
         let contexts = self.slots.iter().filter_map(|slot| slot.context.as_ref());
-        contexts.map(|context| context.memory()).sum::<usize>() + self.recent.bytes.capacity()
+        contexts.map(|context| context.memory()).sum::<usize>() + self.recents.memory()
     }
 
-    /// The arms whose contexts stand ready.
-    pub(super) fn live(&self) -> &[Arm] {
-        &self.live
+    /// The arms whose contexts stand ready for a group.
+    pub(super) fn live(&self, group: GroupId) -> &[Arm] {
+        let live = self.live.iter().find(|(known, _)| *known == group);
+        live.map_or(&[], |(_, arms)| arms)
     }
 
-    /// Whether there is room for a context of `arm`, were it the only one.
+    /// Whether there can be room for a context of `arm`, were it the only one.
     pub(super) fn has_room(&self, arm: Arm) -> bool {
-        let (here, there) = context_memory_estimate(arm, self.window_log);
-        here <= self.limits.0 && there <= self.limits.1
+        let (here, there) = context_memory(arm, self.window_log);
+        here + RECENT_MEMORY <= self.most.0 && there + RECENT_MEMORY <= self.most.1
     }
 
-    /// The context for a block with `arm` and how the block goes out; `None` if there is no room for one. One that
-    /// is new begins with `dictionary`, while there is little else to begin with.
+    /// Memory reckoned for all slots, here and at the peer, and one more.
+    fn reckoned(&self, one_more: Option<(GroupId, (usize, usize))>) -> (usize, usize) {
+        let slots = self.slots.iter().map(|slot| (slot.group, slot.memory));
+        let mut groups = [false; 256];
+        let (mut here, mut there) = (0, 0);
+        for (group, memory) in slots.chain(one_more) {
+            let is_known = core::mem::replace(&mut groups[usize::from(group.0)], true);
+            let recent = if is_known { 0 } else { RECENT_MEMORY };
+            here += memory.0 + recent;
+            there += memory.1 + recent;
+        }
+        (here, there)
+    }
+
+    /// Takes the slot that was not used for longest away.
+    fn evict(&mut self) -> Option<SendSlot> {
+        let oldest = (0..self.slots.len()).min_by_key(|at| self.slots[*at].used)?;
+        Some(self.slots.swap_remove(oldest))
+    }
+
+    /// Contexts give way until they hold no more than they may. One that is with a job must come back first.
+    fn trim(&mut self) {
+        if self.is_taken {
+            return;
+        }
+        let before = self.slots.len();
+        while self.reckoned(None).0 > self.limit() && self.evict().is_some() {}
+        if self.slots.len() != before {
+            self.list_live();
+        }
+    }
+
+    fn list_live(&mut self) {
+        self.live.clear();
+        for slot in &self.slots {
+            match self.live.iter_mut().find(|(group, _)| *group == slot.group) {
+                Some((_, arms)) => arms.push(slot.arm),
+                None => self.live.push((slot.group, vec![slot.arm])),
+            }
+        }
+    }
+
+    /// The context for a block of `group` with `arm` and how the block goes out; `None` if there is no room
+    /// for one. One that is new begins with `dictionary`, while there is little else to begin with.
     pub(super) fn take(
         &mut self,
         arm: Arm,
+        group: GroupId,
         dictionary: Option<(u64, &Dictionary)>,
     ) -> Option<(EncodeHistory, SlotUse)> {
         self.uses += 1;
         let uses = self.uses;
-        if let Some(known) = self.slots.iter_mut().find(|slot| slot.arm == arm) {
+        let is_it = |slot: &&mut SendSlot| slot.arm == arm && slot.group == group;
+        if let Some(known) = self.slots.iter_mut().find(is_it) {
+            self.is_taken = true;
             known.used = uses;
             let slot = known.slot;
             if let Some(context) = known.context.take() {
                 let going = SlotUse {
                     slot,
+                    group,
                     define: None,
                     epoch: None,
                     young: known.seen < YOUNG,
@@ -228,49 +306,56 @@ impl SendHistory {
             let begins = match known.epoch {
                 Some(epoch) => SlotUse {
                     slot,
+                    group,
                     define: None,
                     epoch: Some(epoch + 1),
                     young: true,
                 },
-                None => self.definition(slot, arm),
+                None => self.definition(slot, group, arm),
             };
-            return Some((self.beginning(slot, None), begins));
+            return Some((self.beginning(begins, None), begins));
         }
         if !self.has_room(arm) {
             return None;
         }
-        let memory = context_memory_estimate(arm, self.window_log);
+        let memory = context_memory(arm, self.window_log);
+        let needed = self.reckoned(Some((group, memory))).0;
+        let limit = self.limit();
+        if needed > limit {
+            self.missed = self.missed.max(needed);
+        }
+        if memory.0 + RECENT_MEMORY > limit {
+            return None;
+        }
         // Those that were not used for longest give way.
-        let mut old = None;
+        let mut evicted = Vec::new();
         loop {
-            let held = self.slots.iter().fold((0, 0), |sum, slot| {
-                (sum.0 + slot.memory.0, sum.1 + slot.memory.1)
-            });
-            let fits = held.0 + memory.0 <= self.limits.0 && held.1 + memory.1 <= self.limits.1;
+            let (here, there) = self.reckoned(Some((group, memory)));
+            let fits = here <= limit && there <= self.most.1;
             if fits && self.slots.len() < usize::from(self.end_slot - FIRST_SLOT) {
                 break;
             }
-            let oldest = (0..self.slots.len()).min_by_key(|at| self.slots[*at].used)?;
-            let gone = self.slots.swap_remove(oldest);
-            if gone.epoch.is_some() {
-                self.dropped.push(gone.slot);
-            }
-            old = Some(gone);
+            evicted.push(self.evict()?);
         }
+        // In the place of one of its group, the group goes on.
+        let of_group = evicted.iter().position(|gone| gone.group == group);
+        let old = match of_group {
+            Some(at) => Some(evicted.swap_remove(at)),
+            None => evicted.pop(),
+        };
         let slot = match &old {
             Some(old) => old.slot,
             None => (FIRST_SLOT..self.end_slot)
                 .filter_map(Slot::new)
                 .find(|slot| self.slots.iter().all(|known| known.slot != *slot))?,
         };
-        // To be defined anew is to be dropped.
-        self.dropped.retain(|dropped| *dropped != slot);
         let worth = |it: &Dictionary| {
-            self.recent.last().len() < it.len() && it.len() <= 1 << self.window_log
+            self.recents.last(group).len() < it.len() && it.len() <= 1 << self.window_log
         };
         let dictionary = dictionary.filter(|(_, it)| worth(it));
         self.slots.push(SendSlot {
             slot,
+            group,
             dictionary: dictionary.map(|(number, it)| (number, it.content().clone())),
             arm,
             context: None,
@@ -279,22 +364,23 @@ impl SendHistory {
             used: uses,
             memory,
         });
-        self.live.clear();
-        self.live.extend(self.slots.iter().map(|slot| slot.arm));
-        let begins = self.definition(slot, arm);
+        self.list_live();
+        self.is_taken = true;
+        let begins = self.definition(slot, group, arm);
         Some((
-            self.beginning(slot, old.and_then(|old| old.context)),
+            self.beginning(begins, old.and_then(|old| old.context)),
             begins,
         ))
     }
 
-    fn definition(&self, slot: Slot, arm: Arm) -> SlotUse {
+    fn definition(&self, slot: Slot, group: GroupId, arm: Arm) -> SlotUse {
         SlotUse {
             slot,
+            group,
             define: Some(Define {
                 slot,
                 codec: arm.codec,
-                group: GroupId::default(),
+                group,
                 history: Some(self.window_log),
                 dictionary: self.dictionary(slot).map_or(0, |(number, _)| *number),
             }),
@@ -308,24 +394,55 @@ impl SendHistory {
         known.dictionary.as_ref()
     }
 
-    fn beginning(&self, slot: Slot, old: Option<Box<EncodeContext>>) -> EncodeHistory {
+    fn beginning(&self, begins: SlotUse, old: Option<Box<EncodeContext>>) -> EncodeHistory {
+        // The peer forgets a group with its last slot: those that are gone here are gone there first.
+        let SlotUse { slot, group, .. } = begins;
+        let goes_on = self.held_by_peer().any(|(held, of)| {
+            of == group && (held == slot || self.slots.iter().any(|known| known.is_at(held)))
+        });
+        let recent = if goes_on {
+            self.recents.last(group)
+        } else {
+            &[]
+        };
         let dictionary = self.dictionary(slot).map(|(_, content)| content);
         EncodeHistory::Beginning {
             old,
             window_log: self.window_log,
-            prime: prime(dictionary, &self.recent),
+            prime: prime(dictionary, recent),
         }
     }
 
-    /// What tells the peer of slots that it need not hold anything for, before others take their room.
-    pub(super) fn undefine(&mut self) -> impl Iterator<Item = Define> + '_ {
-        self.dropped.drain(..).map(|slot| Define {
-            slot,
-            codec: CodecId::IDENTITY,
-            group: GroupId::default(),
-            history: None,
-            dictionary: 0,
-        })
+    fn held_by_peer(&self) -> impl Iterator<Item = (Slot, GroupId)> + '_ {
+        let slots = (0..SLOTS).filter_map(Slot::new).zip(self.peer);
+        slots.filter_map(|(slot, group)| Some((slot, group?)))
+    }
+
+    /// What tells the peer of slots that it need not hold anything for, before others take their room, and of
+    /// the one that comes.
+    pub(super) fn defines(&mut self, comes: Option<Define>) -> Vec<Define> {
+        let stale = self.held_by_peer().filter(|(slot, _)| {
+            comes.is_none_or(|comes| comes.slot != *slot)
+                && !self.slots.iter().any(|known| known.is_at(*slot))
+        });
+        let mut defines: Vec<_> = stale
+            .map(|(slot, _)| without_history(slot, GroupId::default()))
+            .collect();
+        for define in &defines {
+            self.peer[usize::from(define.slot.get())] = None;
+        }
+        self.forget_groups();
+        if let Some(comes) = comes {
+            self.peer[usize::from(comes.slot.get())] = comes.history.map(|_| comes.group);
+            self.forget_groups();
+            defines.push(comes);
+        }
+        defines
+    }
+
+    fn forget_groups(&mut self) {
+        let peer = self.peer;
+        self.recents.retain(|group| peer.contains(&Some(group)));
     }
 
     /// A block was encoded; its context comes back unless it failed.
@@ -335,16 +452,60 @@ impl SendHistory {
         context: Option<Box<EncodeContext>>,
         plain: &[u8],
     ) {
-        let Some(known) = self.slots.iter_mut().find(|known| known.slot == taken.slot) else {
-            return;
-        };
-        if context.is_some() {
-            self.recent.push(plain);
-            // What it begins with does not count: it may be old.
-            known.seen = known.seen.saturating_add(plain.len());
-            known.epoch = taken.epoch.or(known.epoch).or(Some(0));
+        self.is_taken = false;
+        let known = self.slots.iter_mut().find(|slot| slot.slot == taken.slot);
+        if let Some(known) = known {
+            if context.is_some() {
+                self.recents.push(taken.group, plain);
+                // What it begins with does not count: it may be old.
+                known.seen = known.seen.saturating_add(plain.len());
+                known.epoch = taken.epoch.or(known.epoch).or(Some(0));
+            }
+            known.context = context;
         }
-        known.context = context;
+        self.trim();
+    }
+
+    /// There was no block after all: the context is as it was.
+    pub(super) fn put_back(&mut self, taken: SlotUse, history: EncodeHistory) {
+        self.is_taken = false;
+        let known = self.slots.iter_mut().find(|slot| slot.slot == taken.slot);
+        if let (Some(known), EncodeHistory::Going(context)) = (known, history) {
+            known.context = Some(context);
+        }
+    }
+
+    /// The slot of a block that failed carries no history any more, so that the block can go as it is; what
+    /// tells the peer.
+    pub(super) fn give_up(&mut self, taken: SlotUse) -> Vec<Define> {
+        for known in &mut self.slots {
+            if known.slot == taken.slot {
+                known.epoch = None;
+            }
+        }
+        self.defines(Some(without_history(taken.slot, taken.group)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn recents(&self) -> impl Iterator<Item = &[u8]> {
+        self.recents.all()
+    }
+}
+
+impl SendSlot {
+    /// Whether it is the one at `slot`, and the peer knows of it.
+    fn is_at(&self, slot: Slot) -> bool {
+        self.slot == slot && self.epoch.is_some()
+    }
+}
+
+const fn without_history(slot: Slot, group: GroupId) -> Define {
+    Define {
+        slot,
+        codec: CodecId::IDENTITY,
+        group,
+        history: None,
+        dictionary: 0,
     }
 }
 
@@ -393,6 +554,9 @@ pub(super) struct HistoryPlace {
 #[derive(Debug)]
 struct RecvSlot {
     slot: Slot,
+    group: GroupId,
+    /// Which of the times that the group has had slots with history this is.
+    era: u64,
     window_log: u8,
     generation: u64,
     epoch: u64,
@@ -411,7 +575,8 @@ struct RecvSlot {
 #[derive(Debug, Default)]
 pub(super) struct RecvHistory {
     slots: Vec<RecvSlot>,
-    recent: Recent,
+    /// By era.
+    recents: Recents<u64>,
     limit: usize,
     max_window_log: u8,
     generations: u64,
@@ -434,7 +599,12 @@ impl RecvHistory {
     /// Memory held, bytes.
     pub(super) fn memory(&self) -> usize {
         let contexts = self.slots.iter().filter_map(|slot| slot.context.as_ref());
-        contexts.map(|context| context.memory()).sum::<usize>() + self.recent.bytes.capacity()
+        contexts.map(|context| context.memory()).sum::<usize>() + self.recents.memory()
+    }
+
+    /// Memory that contexts may hold.
+    pub(super) const fn limit(&self) -> usize {
+        self.limit
     }
 
     /// The peer defines a slot; without `window_log` it carries no history from here on. It begins with
@@ -443,15 +613,19 @@ impl RecvHistory {
         &mut self,
         slot: Slot,
         codec: CodecId,
+        group: GroupId,
         window_log: Option<u8>,
         dictionary: Option<Bytes>,
     ) -> Result<(), WireError> {
+        let era = self
+            .live()
+            .find(|known| known.group == group)
+            .map(|known| known.era);
         for known in &mut self.slots {
             known.replaced |= known.slot == slot;
         }
-        self.slots
-            .retain(|known| !known.replaced || known.waiting > 0);
         let Some(window_log) = window_log else {
+            self.prune();
             return Ok(());
         };
         if !crate::codecs::supports_context(codec) {
@@ -466,9 +640,16 @@ impl RecvHistory {
                 max: u64::from(self.max_window_log),
             });
         }
-        let (_, memory) = context_memory_estimate(Arm::new(codec, 0), window_log);
-        let live = self.slots.iter().filter(|slot| !slot.replaced);
-        let held = memory + live.map(|slot| slot.memory).sum::<usize>();
+        let (_, memory) = context_memory(Arm::new(codec, 0), window_log);
+        let mut groups = vec![group];
+        let mut held = memory + RECENT_MEMORY;
+        for known in self.live() {
+            held += known.memory;
+            if !groups.contains(&known.group) {
+                groups.push(known.group);
+                held += RECENT_MEMORY;
+            }
+        }
         if held > self.limit {
             return Err(WireError::FieldTooLarge {
                 field: "memory of histories",
@@ -479,6 +660,8 @@ impl RecvHistory {
         self.generations += 1;
         self.slots.push(RecvSlot {
             slot,
+            group,
+            era: era.unwrap_or(self.generations),
             window_log,
             generation: self.generations,
             epoch: 0,
@@ -489,7 +672,22 @@ impl RecvHistory {
             waiting: 0,
             replaced: false,
         });
+        // Not before: the group goes on in the slot that replaces its last.
+        self.prune();
         Ok(())
+    }
+
+    fn live(&self) -> impl Iterator<Item = &RecvSlot> {
+        self.slots.iter().filter(|slot| !slot.replaced)
+    }
+
+    /// Forgets slots that were replaced, and groups that no slot is left of.
+    fn prune(&mut self) {
+        self.slots
+            .retain(|known| !known.replaced || known.waiting > 0);
+        let slots = &self.slots;
+        self.recents
+            .retain(|era| slots.iter().any(|slot| slot.era == era));
     }
 
     /// A block's header says that it is in `slot`, with this epoch; `None` if the slot has no history.
@@ -542,7 +740,7 @@ impl RecvHistory {
             old => DecodeHistory::Beginning {
                 old,
                 window_log: known.window_log,
-                prime: prime(known.dictionary.as_ref(), &self.recent),
+                prime: prime(known.dictionary.as_ref(), self.recents.last(known.era)),
             },
         })
     }
@@ -555,18 +753,22 @@ impl RecvHistory {
         plain: &[u8],
     ) {
         self.running = false;
-        self.recent.push(plain);
         let generation = place.generation;
         let known = self
             .slots
             .iter_mut()
             .find(|known| known.generation == generation);
         if let Some(known) = known {
+            self.recents.push(known.era, plain);
             known.context = context;
             known.waiting -= 1;
         }
-        self.slots
-            .retain(|known| !known.replaced || known.waiting > 0);
+        self.prune();
+    }
+
+    #[cfg(test)]
+    pub(super) fn recents(&self) -> impl Iterator<Item = &[u8]> {
+        self.recents.all()
     }
 }
 

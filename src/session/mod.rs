@@ -19,6 +19,7 @@ mod ending;
 mod error;
 mod event;
 mod flight;
+mod gain;
 mod history;
 mod inflight;
 mod job;
@@ -26,6 +27,7 @@ mod output;
 mod path;
 mod peer;
 mod receiver;
+mod recent;
 mod sender;
 mod shadow;
 mod stats;
@@ -61,8 +63,8 @@ use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
-    Control, DictionaryOffer, Features, GoAwayCode, Hello, MESSAGE_CHARGE, Open, PeerCodec,
-    RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window,
+    Control, DictionaryOffer, Features, GoAwayCode, GroupId, Hello, MESSAGE_CHARGE, Open,
+    PeerCodec, RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window,
 };
 
 /// The longest stream name, bytes (docs/wire.md).
@@ -210,7 +212,7 @@ impl Session {
         }
         self.next_stream += 2;
         let policy = config.policy.unwrap_or(self.config.policy);
-        self.add_stream(id, name.to_owned(), policy, self.peer.window);
+        self.add_stream(id, name.to_owned(), config.group, policy, self.peer.window);
         let frame = Control::Open(Open {
             stream: id,
             group: config.group,
@@ -239,12 +241,19 @@ impl Session {
         }
     }
 
-    fn add_stream(&mut self, id: StreamId, name: String, policy: PolicyConfig, send_limit: u64) {
+    fn add_stream(
+        &mut self,
+        id: StreamId,
+        name: String,
+        group: GroupId,
+        policy: PolicyConfig,
+        send_limit: u64,
+    ) {
         self.admit(policy);
         let stream = Stream {
             is_open: true,
             name,
-            send: SendStream::new(send_limit),
+            send: SendStream::new(group, send_limit),
             recv: RecvStream::new(self.config.window),
             policy: Policy::new(policy),
             class: TrafficClass::default(),
@@ -266,6 +275,42 @@ impl Session {
         payload: Bytes,
         kind: RecordKind,
     ) -> Result<(), SendError> {
+        self.queue(
+            id,
+            Queued {
+                payload,
+                kind,
+                sensitive: false,
+            },
+        )
+    }
+
+    /// Queues a message that nothing else may be compressed with: a password, a token, a key. It keeps its
+    /// place in its stream, but goes uncompressed, in blocks with none but others like it. No history or
+    /// dictionary takes it in, and no policy learns from it (docs/security.md). The peer is not told that
+    /// it is sensitive.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`].
+    pub fn send_sensitive(
+        &mut self,
+        id: StreamId,
+        payload: Bytes,
+        kind: RecordKind,
+    ) -> Result<(), SendError> {
+        self.queue(
+            id,
+            Queued {
+                payload,
+                kind,
+                sensitive: true,
+            },
+        )
+    }
+
+    fn queue(&mut self, id: StreamId, message: Queued) -> Result<(), SendError> {
+        let payload = &message.payload;
         let closed = SendError::Closed(id);
         if !matches!(self.state, State::Established) {
             return Err(closed);
@@ -287,22 +332,23 @@ impl Session {
         let send = &mut stream.send;
         let len = payload.len() + MESSAGE_CHARGE as usize;
         if send.queued_bytes > 0 && send.queued_bytes + len > self.config.send_queue {
-            return Err(SendError::Full(Rejected(payload)));
+            return Err(SendError::Full(Rejected(message.payload)));
         }
         stream.stats.messages_sent += 1;
         stream.stats.payload_sent += payload.len() as u64;
         send.queued_bytes += len;
         let dictionaries = &mut self.sender.dictionaries;
-        if dictionaries.is_agreed() {
+        // What is made of one group's messages would tell the others of them.
+        if dictionaries.is_agreed() && !message.sensitive && send.group == GroupId::default() {
             if stream.class == TrafficClass::Unasked && stream.policy.may_use_dictionary() {
                 let class = dictionaries.class_of(&stream.name);
                 stream.class = class.map_or(TrafficClass::None, TrafficClass::Of);
             }
             if let TrafficClass::Of(class) = stream.class {
-                dictionaries.offer(class, &payload);
+                dictionaries.offer(class, payload);
             }
         }
-        send.queue.push_back(Queued { payload, kind });
+        send.queue.push_back(message);
         self.sender.on_sendable(id, send);
         Ok(())
     }
@@ -468,6 +514,8 @@ impl Session {
                 self.receiver.dictionaries.add_stats(&mut stats);
                 stats
             },
+            history_limit: self.sender.history.limit() as u64,
+            history_announced: self.receiver.history.limit() as u64,
             absurd_reports: self.sender.inflight.absurd() + self.path.known.decode.absurd(),
         }
     }
@@ -478,7 +526,7 @@ fn features(config: &SessionConfig) -> Features {
     if config.checksums {
         features.0 |= Features::CHECKSUMS.0;
     }
-    if config.history_memory > 0 {
+    if config.history_memory > 0 || config.history_received > 0 {
         features.0 |= Features::HISTORY.0;
     }
     if config.dictionaries.takes_part() {
@@ -506,7 +554,7 @@ fn hello(role: Role, config: &SessionConfig) -> Hello {
         max_block: config.max_block as u64,
         max_streams: u64::from(config.max_streams),
         window: config.window,
-        history_memory: config.history_memory as u64,
+        history_memory: config.history_received as u64,
         dictionaries: DictionaryOffer::default(),
     }
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::control::{Arms, BudgetRate};
 use crate::units::{CpuLoad, Time};
 use crate::wire::{
-    Ack, Close, CloseCode, Control, Features, GoAway, GoAwayCode, GroupId, Hello, Open, ProbeReply,
+    Ack, Close, CloseCode, Control, Define, Features, GoAway, GoAwayCode, Hello, Open, ProbeReply,
     Role, Window, WireError,
 };
 
@@ -46,7 +46,8 @@ impl Session {
             let longest = hello.codecs.iter().map(|peer| peer.window_log).min();
             let log = self.config.history_log.min(longest.unwrap_or(0));
             self.sender.history.begin((here, there), log);
-            self.receiver.begin_history(here, self.config.window_log);
+            self.receiver
+                .begin_history(self.config.history_received, self.config.window_log);
         }
         if both.contains(Features::DICTIONARIES) {
             self.sender.dictionaries.begin(&hello.dictionaries);
@@ -87,6 +88,7 @@ impl Session {
                 Control::Close(close) => self.on_close(close)?,
                 Control::Window(window) => self.on_window(window)?,
                 Control::GoAway(go_away) => self.on_go_away(go_away)?,
+                Control::Define(define) => self.on_define(&define)?,
                 _ => {}
             }
         }
@@ -114,12 +116,6 @@ impl Session {
                 what: "a stream opened with a number that was used before",
             });
         }
-        if open.group != GroupId::default() {
-            return Err(WireError::Unknown {
-                what: "group",
-                given: u64::from(open.group.0),
-            });
-        }
         let max = u64::from(self.config.max_streams);
         let given = u64::from(self.streams.count(id.is_connectors())) + 1;
         if given > max {
@@ -138,12 +134,24 @@ impl Session {
             }
             given => given,
         };
-        self.add_stream(id, open.name, self.config.policy, send_limit);
+        self.add_stream(id, open.name, open.group, self.config.policy, send_limit);
         self.events.push_back(Event::StreamOpened(id));
         if self.state != State::Established {
             self.finish(id);
         }
         Ok(())
+    }
+
+    /// A slot was defined; what its blocks are decoded with follows it from where it was read.
+    fn on_define(&mut self, define: &Define) -> Result<(), WireError> {
+        if self.streams.has_group(define.group) {
+            Ok(())
+        } else {
+            Err(WireError::Unknown {
+                what: "group",
+                given: u64::from(define.group.0),
+            })
+        }
     }
 
     pub(super) fn on_close(&mut self, close: Close) -> Result<(), WireError> {

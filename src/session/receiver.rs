@@ -53,6 +53,8 @@ enum Inbound {
     Block {
         header: BlockHeader,
         group: GroupId,
+        /// Whether it may have messages of this group's streams only.
+        is_closed: bool,
         state: BlockState,
     },
     Control(Control),
@@ -268,12 +270,6 @@ impl Receiver {
                 what: "a slot with a dictionary in a codec that takes none",
             });
         }
-        if define.group != GroupId::default() {
-            return Err(WireError::Unknown {
-                what: "group",
-                given: u64::from(define.group.0),
-            });
-        }
         if !(self.accepts)(define.codec) {
             return Err(WireError::Unknown {
                 what: "codec",
@@ -281,8 +277,13 @@ impl Receiver {
             });
         }
         let prime = dictionary.as_ref().map(|(_, it)| it.content().clone());
-        self.history
-            .define(define.slot, define.codec, define.history, prime)?;
+        self.history.define(
+            define.slot,
+            define.codec,
+            define.group,
+            define.history,
+            prime,
+        )?;
         self.bindings[usize::from(define.slot.get())] = Some(Binding {
             codec: define.codec,
             group: define.group,
@@ -300,7 +301,9 @@ impl Receiver {
             if bound.is_some_and(|(known, _)| *known == number) {
                 *binding = None;
                 if let Some(slot) = Slot::new(at) {
-                    self.history.define(slot, CodecId::IDENTITY, None, None)?;
+                    let group = GroupId::default();
+                    self.history
+                        .define(slot, CodecId::IDENTITY, group, None, None)?;
                 }
             }
         }
@@ -363,6 +366,7 @@ impl Receiver {
         self.inbound.push_back(Inbound::Block {
             header,
             group,
+            is_closed: place.is_some(),
             state,
         });
         Ok(())
@@ -437,9 +441,11 @@ impl Receiver {
                 Some(Inbound::Block {
                     header,
                     group,
+                    is_closed,
                     state: BlockState::Plain { bytes, crc },
                 }) => {
-                    self.deliver_block(&header, group, bytes, crc, streams, events)?;
+                    let company = (group, is_closed);
+                    self.deliver_block(&header, company, bytes, crc, streams, events)?;
                 }
                 _ => return Ok(None),
             }
@@ -449,7 +455,7 @@ impl Receiver {
     fn deliver_block(
         &mut self,
         header: &BlockHeader,
-        group: GroupId,
+        (group_id, is_closed): (GroupId, bool),
         mut plain: Bytes,
         crc: u32,
         streams: &mut Streams,
@@ -458,9 +464,9 @@ impl Receiver {
         let at = self
             .groups
             .iter()
-            .position(|(id, _)| *id == group)
+            .position(|(id, _)| *id == group_id)
             .unwrap_or_else(|| {
-                self.groups.push((group, Group::default()));
+                self.groups.push((group_id, Group::default()));
                 self.groups.len() - 1
             });
         let group = &mut self.groups[at].1;
@@ -484,6 +490,11 @@ impl Receiver {
             let Some(mut record) = group.reader.next(&mut plain, continues)? else {
                 break;
             };
+            if is_closed && !streams.is_in(record.stream, group_id) {
+                return Err(WireError::Unexpected {
+                    what: "a message in a history of another group",
+                });
+            }
             if first.is_mixed(&record, block_len, streams) && is_pinning(&record.payload, block_len)
             {
                 record.payload = Bytes::copy_from_slice(&record.payload);

@@ -146,6 +146,10 @@ pub struct SessionStats {
     pub history_received: u64,
     /// What was done with dictionaries.
     pub dictionaries: DictionaryStats,
+    /// Memory that histories of what is sent may hold, and that the peer may have held here for what it sends.
+    pub history_limit: u64,
+    /// See `history_limit`.
+    pub history_announced: u64,
     /// Reports of the peer that could not be true and were clamped or left out.
     pub absurd_reports: u64,
 }

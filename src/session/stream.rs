@@ -1,13 +1,13 @@
 //! Both directions of one stream, and the table of all of them.
 
 use core::hash::{BuildHasherDefault, Hasher};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
 use super::stats::StreamStats;
 use crate::control::{Policy, Texture};
-use crate::wire::{CloseCode, MESSAGE_CHARGE, RecordKind, StreamId};
+use crate::wire::{CloseCode, GroupId, MESSAGE_CHARGE, RecordKind, StreamId};
 
 /// A message as it was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,11 +78,21 @@ pub(super) enum SendState {
 pub(super) struct Queued {
     pub(super) payload: Bytes,
     pub(super) kind: RecordKind,
+    pub(super) sensitive: bool,
+}
+
+/// What messages must have in common to share a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Company {
+    pub(super) group: GroupId,
+    /// It goes as it is, and nothing is learned from it.
+    pub(super) sensitive: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct SendStream {
     pub(super) state: SendState,
+    pub(super) group: GroupId,
     pub(super) queue: VecDeque<Queued>,
     /// Payload bytes in the queue, without what of the front message is sent already, and
     /// [`MESSAGE_CHARGE`] for each message.
@@ -102,9 +112,10 @@ pub(super) struct SendStream {
 }
 
 impl SendStream {
-    pub(super) const fn new(limit: u64) -> Self {
+    pub(super) const fn new(group: GroupId, limit: u64) -> Self {
         Self {
             state: SendState::Open,
+            group,
             queue: VecDeque::new(),
             queued_bytes: 0,
             front_sent: 0,
@@ -137,6 +148,14 @@ impl SendStream {
         self.limit
             .saturating_sub(self.sent)
             .checked_sub(self.front_charge())
+    }
+
+    /// What may share a block with the front message.
+    pub(super) fn company(&self) -> Company {
+        Company {
+            group: self.group,
+            sensitive: self.queue.front().is_some_and(|front| front.sensitive),
+        }
     }
 
     /// Whether the front message, or a part of it, can be sent now.
@@ -219,10 +238,15 @@ pub(super) struct Streams {
     map: HashMap<StreamId, Stream, BuildIdHasher>,
     connectors: u32,
     acceptors: u32,
+    /// How many streams there are of groups other than 0.
+    groups: BTreeMap<GroupId, u32>,
 }
 
 impl Streams {
     pub(super) fn insert(&mut self, id: StreamId, stream: Stream) {
+        if stream.send.group != GroupId::default() {
+            *self.groups.entry(stream.send.group).or_default() += 1;
+        }
         self.map.insert(id, stream);
         *self.count_mut(id) += 1;
     }
@@ -254,13 +278,34 @@ impl Streams {
             return false;
         }
         let over = stream.recv.queue.is_empty();
+        let group = stream.send.group;
         if core::mem::replace(&mut stream.is_open, false) {
             *self.count_mut(id) -= 1;
         }
         if over {
             self.map.remove(&id);
+            if let Some(count) = self.groups.get_mut(&group) {
+                *count -= 1;
+                if *count == 0 {
+                    self.groups.remove(&group);
+                }
+            }
         }
         over
+    }
+
+    /// Whether a stream, if there is one, is in a group.
+    pub(super) fn is_in(&self, id: StreamId, group: GroupId) -> bool {
+        if self.groups.is_empty() {
+            return group == GroupId::default();
+        }
+        self.peek(id)
+            .is_none_or(|stream| stream.send.group == group)
+    }
+
+    /// Whether there may be blocks of a group: some stream is in it, or it is group 0.
+    pub(super) fn has_group(&self, group: GroupId) -> bool {
+        group == GroupId::default() || self.groups.contains_key(&group)
     }
 
     /// How many streams of one side there are.

@@ -197,6 +197,13 @@ impl Received {
     pub const fn is_request(&self) -> bool {
         self.request.is_some()
     }
+
+    const fn answer_kind(&self) -> RecordKind {
+        match self.request {
+            Some(correlation) => RecordKind::Reply { correlation },
+            None => RecordKind::Message,
+        }
+    }
 }
 
 /// An ordered sequence of messages in each direction. Dropped, it finishes its sending direction
@@ -234,7 +241,7 @@ impl Stream {
         {
             return Err(SendError::Closed(self.stream.id));
         }
-        self.push(payload, RecordKind::Message)
+        self.push(payload, RecordKind::Message, false)
     }
 
     /// Sends a message if there is room for it now.
@@ -243,6 +250,28 @@ impl Stream {
     ///
     /// The queue is full (the message is given back), or as for [`Self::send`].
     pub fn try_send(&self, payload: Bytes) -> Result<(), SendError> {
+        self.try_send_as(payload, false)
+    }
+
+    /// The stream for messages that nothing else may be compressed with: passwords, tokens, keys.
+    ///
+    /// ```
+    /// # use tautline::transport::Stream;
+    /// # async fn log_in(stream: Stream, password: bytes::Bytes) -> Result<(), Box<dyn std::error::Error>> {
+    /// stream.send("who I am".into()).await?;
+    /// stream.sensitive().send(password).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// They keep their place among the other messages, and go uncompressed, in blocks of their own: no history
+    /// or dictionary takes them in, and no policy learns from them. Compressed, even alone, their length would say
+    /// something of their content (docs/security.md). The receiver is not told.
+    pub const fn sensitive(&self) -> Sensitive<'_> {
+        Sensitive { stream: self }
+    }
+
+    fn try_send_as(&self, payload: Bytes, sensitive: bool) -> Result<(), SendError> {
         self.check_len(&payload)?;
         if self.stream.is_closed.load(Ordering::Acquire) {
             return Err(SendError::Closed(self.stream.id));
@@ -253,10 +282,15 @@ impl Stream {
         {
             return Err(SendError::Full(Rejected(payload)));
         }
-        self.push(payload, RecordKind::Message)
+        self.push(payload, RecordKind::Message, sensitive)
     }
 
-    async fn send_as(&self, payload: Bytes, kind: RecordKind) -> Result<(), SendError> {
+    async fn send_as(
+        &self,
+        payload: Bytes,
+        kind: RecordKind,
+        sensitive: bool,
+    ) -> Result<(), SendError> {
         self.check_len(&payload)?;
         if !self
             .stream
@@ -265,15 +299,16 @@ impl Stream {
         {
             return Err(SendError::Closed(self.stream.id));
         }
-        self.push(payload, kind)
+        self.push(payload, kind, sensitive)
     }
 
-    fn push(&self, payload: Bytes, kind: RecordKind) -> Result<(), SendError> {
+    fn push(&self, payload: Bytes, kind: RecordKind, sensitive: bool) -> Result<(), SendError> {
         let stream = self.stream.id;
         if self.handle.shared.push(Command::Send {
             stream,
             payload,
             kind,
+            sensitive,
         }) {
             Ok(())
         } else {
@@ -331,6 +366,15 @@ impl Stream {
     ///
     /// It cannot be sent, no reply comes within `timeout`, or the stream ends first.
     pub async fn request(&self, payload: Bytes, timeout: Duration) -> Result<Bytes, RequestError> {
+        self.request_as(payload, timeout, false).await
+    }
+
+    async fn request_as(
+        &self,
+        payload: Bytes,
+        timeout: Duration,
+        sensitive: bool,
+    ) -> Result<Bytes, RequestError> {
         let correlation = self.stream.next_request.fetch_add(1, Ordering::Relaxed);
         let reply = self.stream.add_request(correlation);
         let _waiting = OpenRequest {
@@ -341,8 +385,8 @@ impl Stream {
             return Err(RequestError::Ended);
         }
         let exchange = async {
-            self.send_as(payload, RecordKind::Request { correlation })
-                .await?;
+            let kind = RecordKind::Request { correlation };
+            self.send_as(payload, kind, sensitive).await?;
             reply.await.map_err(|_| RequestError::Ended)
         };
         match tokio::time::timeout(timeout, exchange).await {
@@ -357,11 +401,7 @@ impl Stream {
     ///
     /// As for [`Self::send`].
     pub async fn reply(&self, to: &Received, payload: Bytes) -> Result<(), SendError> {
-        let kind = match to.request {
-            Some(correlation) => RecordKind::Reply { correlation },
-            None => RecordKind::Message,
-        };
-        self.send_as(payload, kind).await
+        self.send_as(payload, to.answer_kind(), false).await
     }
 
     /// Ends the sending direction: the peer's `recv` answers `None` after what was sent. Messages
@@ -398,6 +438,52 @@ impl Drop for Stream {
         self.handle.shared.push(Command::Drop {
             stream: self.stream.id,
         });
+    }
+}
+
+/// A stream for sensitive messages; see [`Stream::sensitive`].
+#[derive(Clone, Copy, Debug)]
+pub struct Sensitive<'a> {
+    stream: &'a Stream,
+}
+
+impl Sensitive<'_> {
+    /// As [`Stream::send`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn send(self, payload: Bytes) -> Result<(), SendError> {
+        self.stream
+            .send_as(payload, RecordKind::Message, true)
+            .await
+    }
+
+    /// As [`Stream::try_send`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_send(self, payload: Bytes) -> Result<(), SendError> {
+        self.stream.try_send_as(payload, true)
+    }
+
+    /// As [`Stream::request`]. Whether the reply is sensitive too, its sender says.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn request(self, payload: Bytes, timeout: Duration) -> Result<Bytes, RequestError> {
+        self.stream.request_as(payload, timeout, true).await
+    }
+
+    /// As [`Stream::reply`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn reply(self, to: &Received, payload: Bytes) -> Result<(), SendError> {
+        self.stream.send_as(payload, to.answer_kind(), true).await
     }
 }
 

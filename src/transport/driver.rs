@@ -17,6 +17,7 @@ use tokio_util::io::poll_read_buf;
 use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::Grant;
+use super::history::HistoryPart;
 use super::node::NodeShared;
 use super::pace::Pace;
 use super::path;
@@ -89,6 +90,7 @@ pub(super) struct Driver<I> {
     now: Time,
     grant: Arc<Grant>,
     grant_seen: u64,
+    history: HistoryPart,
     streams: HashMap<StreamId, Arc<StreamShared>, BuildIdHasher>,
     commands: Vec<Command>,
     input: BytesMut,
@@ -119,7 +121,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         shared: Arc<Shared>,
         node: Arc<NodeShared>,
         clock: Clock,
-        grant: Arc<Grant>,
+        (grant, history): (Arc<Grant>, HistoryPart),
         known_as: String,
     ) -> Self {
         Self {
@@ -131,6 +133,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             clock,
             grant,
             grant_seen: u64::MAX,
+            history,
             streams: HashMap::default(),
             commands: Vec::new(),
             input: BytesMut::new(),
@@ -213,10 +216,16 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 stream,
                 payload,
                 kind,
+                sensitive,
             } => {
                 let len = payload.len() + MESSAGE_CHARGE as usize;
+                let sent = if sensitive {
+                    self.session.send_sensitive(stream, payload, kind)
+                } else {
+                    self.session.send(stream, payload, kind)
+                };
                 // The handle has reserved the room; a session that is over drops the message.
-                if self.session.send(stream, payload, kind).is_err() {
+                if sent.is_err() {
                     if let Some(shared) = self.streams.get(&stream) {
                         shared.on_drained(len);
                         shared.close_sending();
@@ -250,6 +259,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             }
             Command::SessionStats { reply } => {
                 let _ = reply.send(self.session.stats());
+            }
+            Command::HistoryMemory { bytes } => {
+                self.history.set(self.now, &mut self.session, bytes);
             }
             Command::TakeDecisions { reply } => reply.send(self.session.take_decisions()),
             Command::Close => self.begin_close(),
@@ -471,6 +483,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             any = true;
             match event {
                 Event::Established => {
+                    self.history.on_established(&self.session);
                     self.shared.max_message.store(
                         self.session.peer_max_message(),
                         core::sync::atomic::Ordering::Release,
@@ -654,9 +667,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
                 break;
             }
             if !moved && !this.poll_timer(cx) {
+                this.history.update(this.now, &mut this.session);
+                // To hold less memory leaves a few bytes to write.
+                if this.poll_write(cx) {
+                    cx.waker().wake_by_ref();
+                }
                 return Poll::Pending;
             }
         }
+        this.history.update(this.now, &mut this.session);
         cx.waker().wake_by_ref();
         Poll::Pending
     }

@@ -11,6 +11,7 @@ mod dictionaries;
 mod driver;
 mod error;
 mod guard;
+mod history;
 mod listener;
 pub mod load;
 mod memory;
@@ -21,7 +22,8 @@ mod shared;
 mod socket;
 
 pub use self::address::{Address, ParseAddressError};
-pub use self::connection::{Connection, Received, Stream};
+pub use self::connection::{Connection, Received, Sensitive, Stream};
 pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError};
+pub use self::history::{HistoryMemory, HistoryMemoryStats};
 pub use self::listener::Listener;
 pub use self::node::{Node, NodeConfig, NodeError};

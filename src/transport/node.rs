@@ -15,6 +15,7 @@ use super::connection::Connection;
 use super::dictionaries::DictionaryStore;
 use super::driver::Driver;
 use super::guard::{self, Grant};
+use super::history::HistoryMemory;
 use super::listener::Listener;
 use super::load::{LoadReadError, LoadReader};
 use super::memory::{KnownAs, PeerMemory};
@@ -42,6 +43,7 @@ pub struct NodeConfig {
     remembered_peers: usize,
     #[cfg(feature = "dictionary-cache")]
     dictionary_cache: Option<(PathBuf, CacheConfig)>,
+    history_memory: HistoryMemory,
 }
 
 impl Default for NodeConfig {
@@ -55,6 +57,7 @@ impl Default for NodeConfig {
             remembered_peers: 1024,
             #[cfg(feature = "dictionary-cache")]
             dictionary_cache: None,
+            history_memory: HistoryMemory::default(),
         }
     }
 }
@@ -90,6 +93,15 @@ impl NodeConfig {
     #[must_use]
     pub fn remembered_peers(mut self, peers: usize) -> Self {
         self.remembered_peers = peers;
+        self
+    }
+
+    /// The memory that histories from block to block may hold, all connections of the node together, and those of
+    /// other nodes that are given the same; a single connection holds no more than
+    /// [`SessionConfig::history_memory`] each way. Default: 256 MiB.
+    #[must_use]
+    pub fn history_memory(mut self, memory: HistoryMemory) -> Self {
+        self.history_memory = memory;
         self
     }
 }
@@ -176,6 +188,7 @@ impl NodeShared {
 pub struct Node {
     pub(super) shared: Arc<NodeShared>,
     session: Arc<SessionConfig>,
+    history_memory: HistoryMemory,
     clock: Clock,
 }
 
@@ -194,8 +207,9 @@ impl Node {
             remembered_peers,
             #[cfg(feature = "dictionary-cache")]
             dictionary_cache,
+            history_memory,
         } = config;
-        let clock = Clock::start();
+        let clock = history_memory.clock();
         #[cfg_attr(
             not(feature = "dictionary-cache"),
             expect(unused_mut, reason = "only a directory puts anything in")
@@ -238,9 +252,11 @@ impl Node {
             // Without a guard the load is only told to peers: they do without.
             (Err(_), None) => {}
         }
+        history_memory.watch(&runtime);
         Ok(Self {
             shared,
             session: Arc::new(session),
+            history_memory,
             clock,
         })
     }
@@ -250,6 +266,11 @@ impl Node {
     pub fn load_and_budget(&self) -> (CpuLoad, Option<BudgetRate>) {
         let (budget, load) = *lock(&self.shared.state);
         (load, budget)
+    }
+
+    /// The memory for histories that the node's connections share.
+    pub const fn history_memory(&self) -> &HistoryMemory {
+        &self.history_memory
     }
 
     /// What the directory of dictionaries has done, if the node has one ([`NodeConfig::dictionary_cache`]).
@@ -342,7 +363,9 @@ impl Node {
             config = config.dictionary_memory(memory);
         }
         let shared = Arc::new(Shared::new(config.send_queue_len(), config.window_len()));
-        let session = Session::new(role, config, self.clock.now())?;
+        let (config, history) = self.history_memory.admit(config, &shared);
+        let mut session = Session::new(role, config, self.clock.now())?;
+        history.begin(&mut session);
         let (_, budget) = self.load_and_budget();
         let grant = Arc::new(Grant::new(budget));
         self.shared.add_grant(&grant);
@@ -352,7 +375,7 @@ impl Node {
             Arc::clone(&shared),
             Arc::clone(&self.shared),
             self.clock,
-            grant,
+            (grant, history),
             known_as,
         );
         tokio::spawn(driver);

@@ -23,6 +23,7 @@ pub(super) enum Command {
         stream: StreamId,
         payload: Bytes,
         kind: RecordKind,
+        sensitive: bool,
     },
     Release {
         stream: StreamId,
@@ -45,6 +46,10 @@ pub(super) enum Command {
     StreamStats {
         stream: StreamId,
         reply: oneshot::Sender<Option<StreamStats>>,
+    },
+    /// Histories of what is sent may hold so much from now on.
+    HistoryMemory {
+        bytes: usize,
     },
     TakeDecisions {
         reply: DecisionsReply,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tautline::codecs::{Arm, supported};
-use tautline::control::{MajorityConfig, PolicyConfig};
+use tautline::control::{MajorityConfig, PolicyConfig, Reason};
 use tautline::session::{OpenError, Rejected, SendError, SessionConfig, StreamConfig};
 use tautline::transport::{OpenStreamError, RequestError, Stream};
 
@@ -520,4 +520,44 @@ async fn two_hundred_connections_at_once() {
     }
     within(tasks.join_all()).await;
     within(serving).await.expect("a server that ends");
+}
+
+#[tokio::test]
+async fn sensitive_messages_requests_and_replies_come_in_their_order() {
+    let pair = Pair::tcp(SessionConfig::default()).await;
+    let (left, right) = pair.stream().await;
+    let answer = async {
+        for number in 0..10_u8 {
+            let message = within(right.recv())
+                .await
+                .expect("no failure")
+                .expect("one");
+            assert_eq!(message.payload, [number; 100][..]);
+            if message.is_request() {
+                within(right.sensitive().reply(&message, "the token".into()))
+                    .await
+                    .expect("room");
+            }
+        }
+    };
+    let ask = async {
+        for number in 0..10_u8 {
+            let payload = Bytes::from(vec![number; 100]);
+            match number % 4 {
+                0 => within(left.send(payload)).await.expect("room"),
+                1 => within(left.sensitive().send(payload)).await.expect("room"),
+                2 => left.sensitive().try_send(payload).expect("room"),
+                _ => {
+                    let asked = left.sensitive().request(payload, Duration::from_secs(20));
+                    assert_eq!(asked.await.expect("a reply"), "the token");
+                }
+            }
+        }
+    };
+    tokio::join!(answer, ask);
+    let stats = within(left.stats()).await.expect("open");
+    assert!(matches!(
+        stats.latest,
+        Some((Arm::IDENTITY, Reason::Sensitive))
+    ));
 }

@@ -568,10 +568,11 @@ class Side:
     def __init__(self, name, session, window):
         self.name, self.session, self.window = name, session, window
         self.buffer, self.hello, self.checks = b"", None, True
-        self.slots = {slot: slot for slot in range(7)}
-        self.chain, self.records = Chain(), Records()
-        # The slot of the block before; what slots with history are, and the group's last plain bytes.
-        self.last_slot, self.contexts, self.recent = None, {}, b""
+        # Codec and group of each slot; chain and last stream of each group.
+        self.slots = {slot: (slot, 0) for slot in range(7)}
+        self.groups, self.unfinished = {}, set()
+        # The slot of the block before; what slots with history are, and each group's last plain bytes.
+        self.last_slot, self.contexts, self.recent = None, {}, {}
         self.partial, self.ended, self.received = {}, set(), {}
         self.last_opened, self.gone, self.dead, self.log = -1, False, False, []
         # Numbered frames that were heard, and those of this side that the other has acknowledged.
@@ -621,32 +622,35 @@ class Side:
             raise Bad("Unexpected")
         if slot not in self.slots:
             raise Bad("Unknown")
+        codec, group = self.slots[slot]
+        chain, records = self.groups.setdefault(group, (Chain(), Records()))
+        records.unfinished = self.unfinished
         if slot in self.contexts:
             plain = self.decode_with_history(slot, epoch, body, plain_len or 256 << 10)
         elif epoch is not None:
             raise Bad("Unexpected")
         else:
-            plain = decode(self.slots[slot], body, plain_len or 256 << 10)
+            plain = decode(codec, body, plain_len or 256 << 10)
         if plain_len is not None and len(plain) != plain_len:
-            raise Bad("WrongPlainLen" if self.slots[slot] == 0 else "Undecodable")
-        if self.checks and self.chain.advance(plain) & (0xFFFF if short else 0xFFFFFFFF) != check:
+            raise Bad("WrongPlainLen" if codec == 0 else "Undecodable")
+        if self.checks and chain.advance(plain) & (0xFFFF if short else 0xFFFFFFFF) != check:
             raise Bad("Checksum")
         if not plain:
             raise Bad("Unexpected")
-        for record in self.records.parse(plain):
+        for record in records.parse(plain):
             self.on_record(record)
         self.frames += 1
 
     def decode_with_history(self, slot, epoch, body, max_plain):
-        window_log, last_epoch, context = self.contexts[slot]
+        (codec, group), (window_log, last_epoch, context) = self.slots[slot], self.contexts[slot]
         if epoch != (None if context is None else last_epoch + 1) and epoch is not None:
             raise Bad("Unexpected")
         if context is None or epoch is not None:
-            context = Context(self.slots[slot], window_log, self.recent)
+            context = Context(codec, window_log, self.recent.get(group, b""))
         self.contexts[slot] = (window_log, last_epoch if epoch is None else epoch, context)
         plain = context.decode(body, max_plain)
         assert plain is not None, "transcripts have no entropy-coded blocks of zstd"
-        self.recent = (self.recent + plain)[-32768:]
+        self.recent[group] = (self.recent.get(group, b"") + plain)[-32768:]
         return plain
 
     def on_record(self, record):
@@ -685,10 +689,9 @@ class Side:
             theirs = 0 if self.name == "acceptor" else 1
             if self.gone or stream % 2 != theirs or stream <= self.last_opened:
                 raise Bad("Unexpected")
-            if fields["group"]:
-                raise Bad("Unknown")
             self.last_opened = stream
             self.session.streams.add(stream)
+            self.session.groups[stream] = fields["group"]
             self.log.append(f"stream={stream} opened name={fields['name']}")
         elif kind == 5:
             if stream not in self.session.streams or stream in self.ended:
@@ -719,7 +722,9 @@ class Side:
             agreed = self.session.history and self.hello["offered"] & 2
             if fields["dictionary"] or (fields["history"] and not agreed):
                 raise Bad("Unexpected")
-            if fields["group"] or fields["codec"] > 6:
+            over = self.ended & self.other().ended
+            groups = {self.session.groups[stream] for stream in self.session.streams - over}
+            if fields["group"] not in groups | {0} or fields["codec"] > 6:
                 raise Bad("Unknown")
             if fields["history"]:
                 if fields["codec"] not in (1, 3, 4):
@@ -729,12 +734,15 @@ class Side:
             self.contexts.pop(fields["slot"], None)
             if fields["history"]:
                 self.contexts[fields["slot"]] = (fields["history"], 0, None)
-            self.slots[fields["slot"]] = fields["codec"]
+            self.slots[fields["slot"]] = fields["codec"], fields["group"]
+            # A group is forgotten with its last slot that carries history.
+            live = {self.slots[slot][1] for slot in self.contexts}
+            self.recent = {group: plain for group, plain in self.recent.items() if group in live}
 
 
 class Session:
     def __init__(self, window, history):
-        self.streams, self.history = set(), history
+        self.streams, self.groups, self.history = set(), {}, history
         self.sides = [Side(role, self, window) for role in ROLES]
 
 

@@ -104,7 +104,9 @@ impl Side {
     fn say_control(&mut self, control: &Control) {
         match control {
             Control::Open(open) => {
-                let _ = self.session.open(&open.name, StreamConfig::default());
+                let _ = self
+                    .session
+                    .open(&open.name, StreamConfig::default().group(open.group));
             }
             Control::Close(close) => self.session.finish(close.stream),
             Control::GoAway(go_away) if go_away.code == GoAwayCode::Done => self.session.close(),

@@ -220,6 +220,8 @@ pub enum Reason {
     Budget,
     /// A cheaper arm would cost a peer too much that is short of processor time.
     PeerStarved,
+    /// The messages are sensitive: they go as they are.
+    Sensitive,
 }
 
 impl Reason {
@@ -234,6 +236,7 @@ impl Reason {
             Self::Explored => "explored",
             Self::Budget => "budget",
             Self::PeerStarved => "peer_starved",
+            Self::Sensitive => "sensitive",
         }
     }
 }
@@ -249,6 +252,7 @@ impl fmt::Display for Reason {
             Self::Explored => "tried so that its estimate stays true",
             Self::Budget => "the codec budget was spent",
             Self::PeerStarved => "the peer is short of processor time",
+            Self::Sensitive => "the messages are sensitive",
         })
     }
 }

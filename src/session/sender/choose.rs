@@ -7,8 +7,8 @@ use fastrand::Rng;
 use super::{Sender, Wanted};
 use crate::codecs::Arm;
 use crate::control::{
-    Affordable, ArmReport, BlockClass, Choice, LinkEstimator, LinkRate, Prices, Sent, Shadowed,
-    Situation, Texture, affordable_nanos,
+    Affordable, ArmReport, BlockClass, Choice, LinkEstimator, LinkRate, Prices, Reason, Sent,
+    Shadowed, Situation, Texture, affordable_nanos,
 };
 use crate::session::job::{ShadowJob, ShadowedBlock};
 use crate::session::path::Path;
@@ -16,7 +16,7 @@ use crate::session::shadow::Subject;
 use crate::session::stream::{Stream, Streams};
 use crate::session::trace::Decision;
 use crate::units::{Time, saturating_nanos};
-use crate::wire::StreamId;
+use crate::wire::{GroupId, StreamId};
 
 /// What a link carries within this time may wait in front of the socket: less, and a late driver would
 /// let it run dry. Arbitrary.
@@ -86,7 +86,7 @@ impl Sender {
             affordable,
             budget_left,
             dictionary: self.dictionaries.current(stream.class.get()).is_some(),
-            ..self.situation(now, path)
+            ..self.situation(now, stream.send.group, path)
         };
         stream.latest_block = (wanted.plain_len, wanted.texture);
         let choice = stream.policy.choose(&situation, &mut rng);
@@ -108,14 +108,25 @@ impl Sender {
         choice
     }
 
+    /// Sensitive messages are not decided on: what is compressed says something of itself by its length.
+    pub(super) fn pass_by(&mut self, now: Time, path: &Path) -> Choice {
+        self.overhead.on_decision(now, path.was_blocked);
+        self.shadows.planned.clear();
+        Choice {
+            arm: 0,
+            reason: Reason::Sensitive,
+            regret: Duration::ZERO,
+        }
+    }
+
     /// What any decision of this moment looks at; what it is about is left open.
-    fn situation<'a>(&'a self, now: Time, path: &'a Path) -> Situation<'a> {
+    fn situation<'a>(&'a self, now: Time, group: GroupId, path: &'a Path) -> Situation<'a> {
         let link = &path.known.link;
         Situation {
             now,
             plain_len: 0,
             arms: self.arms.as_slice(),
-            live: self.history.live(),
+            live: self.history.live(group),
             dictionary: false,
             electable: self.arms.electable(),
             adaptive: self.arms.adaptive(),
@@ -154,7 +165,7 @@ impl Sender {
             peer_starved,
             affordable,
             dictionary: self.dictionaries.current(stream.class.get()).is_some(),
-            ..self.situation(self.decided_at, path)
+            ..self.situation(self.decided_at, stream.send.group, path)
         })
     }
 
@@ -241,6 +252,7 @@ pub(super) fn texture_of(stream: &Stream) -> Texture {
     if !stream.policy.is_adaptive() {
         return Texture::default();
     }
-    let queue = stream.send.queue.iter().take(8);
+    let queue = stream.send.queue.iter();
+    let queue = queue.take_while(|queued| !queued.sensitive).take(8);
     Texture::of(queue.map(|queued| queued.payload.as_ref()))
 }

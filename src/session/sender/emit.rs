@@ -5,16 +5,45 @@ use core::time::Duration;
 use super::{Encoding, Sender};
 use crate::codecs::{Arm, Encoded};
 use crate::control::{Fed, SentBlock, Texture};
+use crate::session::history::SlotUse;
 use crate::session::job::EncodedBlock;
 use crate::session::path::Path;
 use crate::session::stats::StreamStats;
 use crate::session::stream::Streams;
 use crate::units::{Time, saturating_nanos};
-use crate::wire::{BlockHeader, Control, Slot};
+use crate::wire::{BlockHeader, Control, GroupId, Slot};
 
 /// A block of so many bytes is copied behind its header: one slice in the write instead of two.
 /// Arbitrary: those with short headers (docs/wire.md).
 const MAX_JOINED: usize = 2048;
+
+/// Where a block goes, if not in its codec's own slot.
+#[derive(Clone, Copy)]
+struct Place {
+    slot: Slot,
+    group: GroupId,
+    epoch: Option<u64>,
+}
+
+impl Place {
+    /// A slot of the first group, without history.
+    fn of_first(slot: Slot) -> Self {
+        Self {
+            slot,
+            group: GroupId::default(),
+            epoch: None,
+        }
+    }
+}
+
+impl From<SlotUse> for Place {
+    fn from(history: SlotUse) -> Self {
+        let SlotUse {
+            slot, group, epoch, ..
+        } = history;
+        Self { slot, group, epoch }
+    }
+}
 
 impl Sender {
     pub(super) fn emit_identity(
@@ -57,7 +86,9 @@ impl Sender {
             encode: Duration::ZERO,
             texture,
         };
-        self.record_estimates(&sent, streams, path);
+        if !self.builder.company.sensitive {
+            self.record_estimates(&sent, streams, path);
+        }
         path.peer_budget.on_block(now, 0.0);
         self.on_emitted(now, Arm::IDENTITY, start, Duration::ZERO, streams, path);
     }
@@ -91,11 +122,7 @@ impl Sender {
         } = block;
         if let Some(taken) = slot {
             if let (true, Some(define)) = (context.is_some(), taken.define) {
-                for define in self.history.undefine().chain([define]) {
-                    self.inflight.on_control();
-                    let define = Control::Define(define);
-                    self.output.put_small(|out| define.put(out));
-                }
+                self.put_defines(Some(define));
             }
             self.history.give_back(taken, context, &plain);
         }
@@ -138,30 +165,30 @@ impl Sender {
         // A level that a history has part in is not the block's own.
         self.shadows.on_encoded(level.filter(|_| slot.is_none()));
         path.known.decode.on_sent(arm, plain.len());
+        if slot.is_some() || self.history.is_short() {
+            let became = written.filter(|_| slot.is_some());
+            self.gain.on_block(now, plain.len(), became);
+        }
         let decode_nanos = path.decode_nanos(arm, plain.len());
         path.peer_budget.on_block(now, decode_nanos);
         let sent_as = if let Some(len) = written {
-            let epoch = slot.and_then(|slot| slot.epoch);
-            let slot = slot.map(|slot| slot.slot);
-            let slot = slot.or(dictionary.map(|way| way.slot));
-            self.put_header(
-                arm,
-                slot.map(|slot| (slot, epoch)),
-                Some(plain.len()),
-                len,
-                crc,
-            );
+            let with_dictionary = dictionary.map(|way| Place::of_first(way.slot));
+            let place = slot.map(Place::from).or(with_dictionary);
+            self.put_header(arm, place, Some(plain.len()), len, crc);
             self.put_body(wire, len);
             self.output.recycle(plain);
             arm
         } else {
             let len = plain.len();
-            self.put_header(Arm::IDENTITY, None, None, len, crc);
+            let slot = self.without_history(slot);
+            self.put_header(Arm::IDENTITY, slot.map(Place::from), None, len, crc);
             self.put_body(plain, len);
             self.output.recycle(wire);
             Arm::IDENTITY
         };
         self.on_emitted(now, sent_as, start, elapsed, streams, path);
+        // While it was with its codec, the memory for histories may have become less.
+        self.put_defines(None);
     }
 
     fn put_body(&mut self, buffer: Vec<u8>, end: usize) {
@@ -177,23 +204,24 @@ impl Sender {
     fn put_header(
         &mut self,
         arm: Arm,
-        place: Option<(Slot, Option<u64>)>,
+        place: Option<Place>,
         plain_len: Option<usize>,
         body_len: usize,
         crc: u32,
     ) {
         let check = if self.with_check {
-            self.check.advance(crc)
+            let group = place.map_or(GroupId::default(), |place| place.group);
+            self.chains.of(group).check.advance(crc)
         } else {
             0
         };
         let alone = Slot::new(arm.codec.to_wire());
-        let Some(slot) = place.map(|(slot, _)| slot).or(alone) else {
+        let Some(slot) = place.map(|place| place.slot).or(alone) else {
             return;
         };
         let mut header = BlockHeader {
             slot: Some(slot),
-            epoch: place.and_then(|(_, epoch)| epoch),
+            epoch: place.and_then(|place| place.epoch),
             plain_len: None,
             body_len,
             check,

@@ -1,5 +1,6 @@
 //! The sending side: which messages make the next block, with which arm, and what became of it.
 
+mod chains;
 mod choose;
 mod emit;
 
@@ -7,12 +8,14 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 
+use self::chains::Chains;
 pub(super) use self::choose::late_bytes;
 use self::choose::texture_of;
 use super::block::BlockBuilder;
 use super::dictionaries::{DictionaryUse, SendDictionaries};
 use super::event::Event;
 use super::flight::Flight;
+use super::gain::HistoryGain;
 use super::history::{SendHistory, SlotUse};
 use super::inflight::Inflight;
 use super::job::EncodeJob;
@@ -26,7 +29,7 @@ use crate::control::{
     Affordable, Arms, BudgetPrice, BudgetRate, CodecBudget, LinkRate, Reason, Texture,
 };
 use crate::units::{CpuLoad, Time};
-use crate::wire::{Check, RecordWriter, Slot, StreamId};
+use crate::wire::{GroupId, Slot, StreamId};
 
 /// Payload bytes that a stream may put into a block before others get their turn. Arbitrary: four
 /// streams share a block of the default length.
@@ -69,8 +72,7 @@ pub(super) struct Sender {
     pub(super) encode_nanos: u64,
     /// Streams that have something to send, in the order of their turns.
     ready: VecDeque<StreamId>,
-    writer: RecordWriter,
-    check: Check,
+    chains: Chains,
     with_check: bool,
     block_len: usize,
     rng: Rng,
@@ -84,6 +86,7 @@ pub(super) struct Sender {
     pub(super) piece_at: Option<Time>,
     /// The slot of the latest block.
     last_slot: Option<Slot>,
+    gain: HistoryGain,
     price: BudgetPrice,
     pub(super) shadows: Shadows,
     pub(super) trace: Trace,
@@ -118,8 +121,7 @@ impl Sender {
             budget: CodecBudget::limited(Time::ZERO, BudgetRate::ZERO),
             encode_nanos: 0,
             ready: VecDeque::new(),
-            writer: RecordWriter::default(),
-            check: Check::default(),
+            chains: Chains::default(),
             with_check: true,
             block_len: 0,
             rng: Rng::with_seed(seed),
@@ -130,6 +132,7 @@ impl Sender {
             dictionaries: SendDictionaries::default(),
             piece_at: None,
             last_slot: None,
+            gain: HistoryGain::default(),
             price: BudgetPrice::default(),
             shadows: Shadows::default(),
             trace: Trace::default(),
@@ -235,8 +238,9 @@ impl Sender {
             };
             block_len = block_len.min(longest);
         }
+        let company = stream.send.company();
         let budget_left = !self.budget.available(now).is_zero();
-        if !budget_left && stream.policy.is_adaptive() {
+        if !budget_left && stream.policy.is_adaptive() && !company.sensitive {
             self.budget_at = self.worth_waiting(now, path);
             if self.budget_at.is_some() {
                 return false;
@@ -248,13 +252,20 @@ impl Sender {
             queued_behind: queued.saturating_sub(block_len),
             texture: texture_of(stream),
         };
-        let choice = self.choose(now, stream, wanted, path, budget_left);
+        let choice = if company.sensitive {
+            self.pass_by(now, path)
+        } else {
+            self.choose(now, stream, wanted, path, budget_left)
+        };
         let texture = wanted.texture;
         let number = choice.arm;
         let arm = self.arms.as_slice()[number];
         let class = stream.class.get();
         let begin = self.dictionaries.current(class);
-        let history = arm.history.then(|| self.history.take(arm, begin)).flatten();
+        let history = arm
+            .history
+            .then(|| self.history.take(arm, company.group, begin))
+            .flatten();
         let (history, slot) = history.unzip();
         let dictionary = arm.dictionary.then(|| self.dictionaries.take(arm, class));
         let (dictionary, way) = dictionary.flatten().unzip();
@@ -262,12 +273,16 @@ impl Sender {
         let alone = slot.is_none() && dictionary.is_none();
         let arm = if alone { arm.alone() } else { arm };
         let buffer = self.output.buffer();
-        self.builder.begin(buffer, arm == Arm::IDENTITY);
-        self.gather(number, budget_left, block_len, streams);
+        self.builder.begin(buffer, company, arm == Arm::IDENTITY);
+        let chain = slot.map_or(GroupId::default(), |slot| slot.group);
+        self.gather(number, budget_left, block_len, chain, streams);
         if self.builder.plain_len == 0 {
             // The streams in line were aborted meanwhile.
             let buffer = core::mem::take(&mut self.builder.bytes);
             self.output.recycle(buffer);
+            if let (Some(slot), Some(history)) = (slot, history) {
+                self.history.put_back(slot, history);
+            }
             return true;
         }
         self.run = if self.ready.is_empty() && !self.block_waits(self.output.position()) {
@@ -356,6 +371,7 @@ impl Sender {
         number: usize,
         budget_left: bool,
         block_len: usize,
+        chain: GroupId,
         streams: &mut Streams,
     ) {
         let mut asked = 0;
@@ -366,10 +382,13 @@ impl Sender {
             let Some(stream) = streams.find(id) else {
                 continue;
             };
+            let company = self.builder.company;
             let joins = lead
-                || stream
-                    .policy
-                    .joins(number, self.arms.as_slice(), budget_left);
+                || stream.send.company() == company
+                    && (company.sensitive
+                        || stream
+                            .policy
+                            .joins(number, self.arms.as_slice(), budget_left));
             lead = false;
             if !joins {
                 passed.push_back(id);
@@ -393,9 +412,10 @@ impl Sender {
                 continue;
             };
             let before = self.builder.plain_len;
-            let complete =
-                self.builder
-                    .take(&mut self.writer, id, send, block_len, quantum, no_others);
+            let writer = &mut self.chains.of(chain).writer;
+            let complete = self
+                .builder
+                .take(writer, id, send, block_len, quantum, no_others);
             let taken = self.builder.plain_len - before;
             send.deficit -= isize::try_from(taken).unwrap_or(isize::MAX);
             send.is_ready = send.can_send();

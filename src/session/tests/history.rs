@@ -1,10 +1,11 @@
 //! History from block to block.
 
 use super::super::receiver::Receiver;
+use super::super::recent::RECENT_MEMORY;
 use super::*;
 use crate::codecs::supports_context;
 use crate::generate::{Content, Generator};
-use crate::wire::Slot;
+use crate::wire::{MAX_PRIME, Slot};
 
 fn arms() -> Vec<Arm> {
     crate::codecs::supported()
@@ -106,6 +107,7 @@ fn contexts_keep_to_the_memory_of_the_tighter_side() {
         .into_iter()
         .max()
         .expect("two");
+    let room = room + RECENT_MEMORY + MAX_PRIME;
     let mut pair = Pair::new(
         &config(PolicyConfig::None)
             .history_memory(room)
@@ -119,6 +121,7 @@ fn contexts_keep_to_the_memory_of_the_tighter_side() {
         pair.settle();
     }
     assert_eq!(pair.b.payloads(id), messages);
+    assert!(pair.a.session.stats().history_sent > 0);
 }
 
 #[test]
@@ -130,7 +133,8 @@ fn a_large_context_takes_the_room_of_several_small_ones_at_both_ends() {
     }
     let there = |arm| crate::codecs::context_memory_estimate(arm, 15).1;
     // At the peer, the large one fits only without any of the small ones.
-    let config_b = config(PolicyConfig::None).history_memory(there(large) + there(small[0]) / 2);
+    let room = there(large) + there(small[0]) / 2 + RECENT_MEMORY + (59 << 10);
+    let config_b = config(PolicyConfig::None).history_memory(room);
     let mut pair = Pair {
         a: End::new(Role::Connector, config(PolicyConfig::None).history_log(15)),
         b: End::new(Role::Acceptor, config_b),
@@ -194,7 +198,11 @@ fn epochs_come_one_after_another() {
     let mut header = |epoch| receiver.history.on_header(slot, epoch);
     assert!(header(Some(1)).is_err(), "a slot without history");
     assert!(matches!(header(None), Ok(None)));
-    let define = |receiver: &mut Receiver, log| receiver.history.define(slot, arm.codec, log, None);
+    let define = |receiver: &mut Receiver, log| {
+        receiver
+            .history
+            .define(slot, arm.codec, GroupId::default(), log, None)
+    };
     define(receiver, Some(17)).expect("agreed on");
     let receiver = &mut pair.b.session.receiver;
     let mut header = |epoch| receiver.history.on_header(slot, epoch);
@@ -209,7 +217,7 @@ fn epochs_come_one_after_another() {
     assert!(
         receiver
             .history
-            .define(slot, CodecId::IDENTITY, Some(17), None)
+            .define(slot, CodecId::IDENTITY, GroupId::default(), Some(17), None)
             .is_err()
     );
 }

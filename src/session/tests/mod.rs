@@ -15,6 +15,8 @@ use crate::wire::{Close, CloseCode, Frame, GroupId, parse_frame};
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod dictionaries;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
+mod groups;
+#[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod history;
 mod limits;
 mod messages;

@@ -1,0 +1,88 @@
+//! What goes from block to block of a group besides history: its checks, and the stream of its last record.
+
+use super::Sender;
+use crate::control::HistoryUse;
+use crate::session::history::SlotUse;
+use crate::units::Time;
+use crate::wire::{Check, Control, Define, GroupId, RecordWriter};
+
+/// One group's.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    pub(super) check: Check,
+    pub(super) writer: RecordWriter,
+}
+
+/// All groups'.
+#[derive(Debug, Default)]
+pub(super) struct Chains {
+    /// Group 0's, which also blocks of other groups go by that have no history.
+    first: Chain,
+    others: Vec<(GroupId, Chain)>,
+}
+
+impl Chains {
+    pub(super) fn of(&mut self, group: GroupId) -> &mut Chain {
+        if group == GroupId::default() {
+            return &mut self.first;
+        }
+        let known = self.others.iter().position(|(known, _)| *known == group);
+        let at = known.unwrap_or_else(|| {
+            self.others.push((group, Chain::default()));
+            self.others.len() - 1
+        });
+        &mut self.others[at].1
+    }
+}
+
+impl Sender {
+    /// Tells the peer of slots that change before the next block, those that gave way first.
+    pub(super) fn put_defines(&mut self, comes: Option<Define>) {
+        for define in self.history.defines(comes) {
+            self.put_define(define);
+        }
+    }
+
+    fn put_define(&mut self, define: Define) {
+        self.inflight.on_control();
+        let define = Control::Define(define);
+        self.output.put_small(|out| define.put(out));
+    }
+
+    /// Contexts may hold so much memory from now on.
+    pub(in crate::session) fn limit_history(&mut self, bytes: usize) {
+        self.history.set_limit(bytes);
+        // A block that is being encoded may begin with what its group would lose.
+        if self.encoding.is_none() {
+            self.put_defines(None);
+        }
+    }
+
+    pub(in crate::session) fn history_use(&self, now: Time) -> HistoryUse {
+        let (held, wanted) = self.history.held_and_wanted();
+        let (saved_rate, plain_rate) = self.gain.rates(now);
+        HistoryUse {
+            limit: self.history.limit(),
+            held,
+            memory: self.history.memory(),
+            wanted,
+            saved_rate,
+            plain_rate,
+            used_at: self.gain.used_at(),
+        }
+    }
+
+    /// A block with history goes as it is, since its codec failed. Its records begin where the last block of its
+    /// group ended, so that it stays in the group.
+    pub(super) fn without_history(&mut self, slot: Option<SlotUse>) -> Option<SlotUse> {
+        let slot = slot.filter(|slot| slot.group != GroupId::default())?;
+        for define in self.history.give_up(slot) {
+            self.put_define(define);
+        }
+        Some(SlotUse {
+            define: None,
+            epoch: None,
+            ..slot
+        })
+    }
+}
