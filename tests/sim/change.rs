@@ -219,7 +219,7 @@ fn a_change_of_the_link_is_followed_within_a_hundred_messages() {
         assert_followed("link", &found[..2], FOLLOWED);
         // On one processor the shadows that show what is best on the faster link take a part of it.
         let least = if pace == Pace::Throughput {
-            0.9
+            0.88
         } else {
             FOLLOWED
         };
