@@ -26,7 +26,7 @@ use super::stream::{SendStream, Streams};
 use super::trace::Trace;
 use crate::codecs::Arm;
 use crate::control::{
-    Affordable, Arms, BudgetPrice, BudgetRate, CodecBudget, LinkRate, Reason, Texture,
+    Affordable, Arms, BudgetPrice, BudgetRate, Choice, CodecBudget, LinkRate, Reason, Texture,
 };
 use crate::units::{CpuLoad, Time};
 use crate::wire::{GroupId, Slot, StreamId};
@@ -291,24 +291,7 @@ impl Sender {
             (self.run + 1).min(MOST_RUN)
         };
         self.begin_shadow((lead, class), texture, arm);
-        for member in &self.builder.members {
-            if let Some(stream) = streams.find(member.stream) {
-                stream.policy.on_sent(member.messages);
-                let stats = &mut stream.stats;
-                stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));
-                stats.latest = Some((arm, choice.reason));
-                if choice.reason == Reason::Budget && arm == Arm::IDENTITY {
-                    stats.out_of_budget += 1;
-                }
-                if member.stream == lead {
-                    stats.regret = stats.regret.saturating_add(choice.regret);
-                }
-            }
-            events.push_back(Event::Drained {
-                stream: member.stream,
-                bytes: member.drained,
-            });
-        }
+        self.on_chosen(arm, choice, lead, streams, events);
         if arm == Arm::IDENTITY {
             self.emit_identity(now, texture, streams, path);
         } else {
@@ -328,6 +311,35 @@ impl Sender {
             });
         }
         true
+    }
+
+    /// A block was gathered that goes out with `arm`: what its streams count.
+    fn on_chosen(
+        &self,
+        arm: Arm,
+        choice: Choice,
+        lead: StreamId,
+        streams: &mut Streams,
+        events: &mut VecDeque<Event>,
+    ) {
+        for member in &self.builder.members {
+            if let Some(stream) = streams.find(member.stream) {
+                stream.policy.on_sent(member.messages);
+                let stats = &mut stream.stats;
+                stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));
+                stats.latest = Some((arm, choice.reason));
+                if choice.reason == Reason::Budget && arm == Arm::IDENTITY {
+                    stats.out_of_budget += 1;
+                }
+                if member.stream == lead {
+                    stats.regret = stats.regret.saturating_add(choice.regret);
+                }
+            }
+            events.push_back(Event::Drained {
+                stream: member.stream,
+                bytes: member.drained,
+            });
+        }
     }
 
     /// Puts a stream in front that does not wait for an acknowledgement; false without one.
