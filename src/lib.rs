@@ -70,8 +70,9 @@
 //!
 //! # Limits and trade-offs
 //!
-//! * Blocks carry no history yet, and sessions use no dictionaries: streams of small messages that
-//!   never have a backlog compress as badly as any message-by-message scheme.
+//! * History from block to block takes memory at both ends, 8 MiB each way for a connection and 256 MiB
+//!   for a node by default; without it, streams of small messages that never have a backlog compress as badly
+//!   as any message-by-message scheme.
 //! * The default policy, `cost`, goes by typical figures until blocks have shown better, and spends up
 //!   to a tenth of a processor on learning. Those of the thesis (Jägemar 2018, chapter 7) are there too:
 //!   `majority` and round robin spend a share of the messages on trying the other arms.

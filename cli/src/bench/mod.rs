@@ -68,8 +68,8 @@ pub(crate) struct BenchArguments {
     /// (on a schedule; 50% of the link's rate in plain bytes, 10Mbit, or 500 messages a second).
     #[arg(long, value_delimiter = ',', default_value = "throughput")]
     mode: Vec<Mode>,
-    /// cost, majority, `round_robin`, none, a codec such as zstd:3, static (each codec at a few
-    /// levels), or all.
+    /// cost, majority, `round_robin`, none, a codec such as zstd:3 or zstd:3+history, static (each codec at
+    /// a few levels), history (those that carry it), or all.
     #[arg(long, value_delimiter = ',', default_value = "all")]
     policy: Vec<String>,
     /// Threads that keep processors busy meanwhile.

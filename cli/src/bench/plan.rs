@@ -209,6 +209,17 @@ pub(super) fn static_arms() -> Vec<Arm> {
         .collect()
 }
 
+/// The same that carry history from block to block, if this build has them.
+pub(super) fn history_arms() -> Vec<Arm> {
+    let zstd = [-5, -3, -1, 1, 3, 6, 9, 15, 19].map(|level| Arm::new(CodecId::ZSTD, level));
+    [Arm::new(CodecId::LZ4, 0)]
+        .into_iter()
+        .chain(zstd)
+        .filter(|arm| tautline::codecs::supports_context(arm.codec))
+        .map(Arm::with_history)
+        .collect()
+}
+
 /// Whether this build can encode with the arm.
 fn has(arm: Arm) -> bool {
     tautline::codecs::info(arm.codec).is_some_and(|info| info.accepts(arm.level))
@@ -219,11 +230,14 @@ pub(super) fn policies(words: &[String]) -> Result<Vec<PolicyConfig>, String> {
     let mut policies: Vec<PolicyConfig> = Vec::new();
     for word in words {
         let fixed = static_arms().into_iter().map(PolicyConfig::Fixed);
+        let history = history_arms().into_iter().map(PolicyConfig::Fixed);
         let meant = match word.as_str() {
             "static" => fixed.collect(),
+            "history" => history.collect(),
             "all" => [PolicyConfig::None]
                 .into_iter()
                 .chain(fixed)
+                .chain(history)
                 .chain([
                     PolicyConfig::RoundRobin,
                     PolicyConfig::Majority(MajorityConfig::default()),
@@ -254,6 +268,14 @@ pub(super) fn policies(words: &[String]) -> Result<Vec<PolicyConfig>, String> {
 /// Whether the policy always does the same: what the oracle is the best of.
 pub(super) fn is_static(policy: PolicyConfig) -> bool {
     matches!(policy, PolicyConfig::None | PolicyConfig::Fixed(_))
+}
+
+/// Whether what the policy makes of a block depends on it alone.
+pub(super) fn is_stateless(policy: PolicyConfig) -> bool {
+    match policy {
+        PolicyConfig::Fixed(arm) => arm == arm.alone(),
+        policy => is_static(policy),
+    }
 }
 
 /// In which order `count` policies take their turns in a round: each round begins elsewhere, so that
@@ -328,7 +350,7 @@ mod tests {
         assert!(names.contains(&PolicyConfig::default().to_string()));
         assert_eq!(
             all.iter().filter(|policy| is_static(**policy)).count(),
-            static_arms().len() + 1
+            static_arms().len() + history_arms().len() + 1
         );
         names.sort_unstable();
         names.dedup();

@@ -7,7 +7,7 @@ use serde_json::json;
 use tautline::control::PolicyConfig;
 
 use super::figures::{self, Judged, MessageTimes};
-use super::plan::{Link, Mode, is_static};
+use super::plan::{Link, Mode, is_stateless, is_static};
 use super::protocol::{Loaded, Received, Sent};
 use crate::failure::{Failure, say};
 use crate::text;
@@ -127,7 +127,7 @@ pub(super) fn print_table(
             .map_or_else(|| "-".to_owned(), |efficiency| format!("{efficiency:.3}"));
         let wire = median(|row| row.wire_bytes as f64);
         say!(
-            "{} {:<12} {:>8} {:>6} {:>8} {:>8} {:>8} {:>7} {:>9} {:>9} {:>6}",
+            "{} {:<15} {:>8} {:>6} {:>8} {:>8} {:>8} {:>7} {:>9} {:>9} {:>6}",
             if oracle == Some(number) { '*' } else { ' ' },
             policies[number].to_string(),
             time(median(|row| row.seconds)),
@@ -150,6 +150,12 @@ pub(super) fn print_table(
                 format!("message time, {}", text::time(duration(best(&oracle))))
             }
         )?;
+    }
+    if oracle.is_some_and(|oracle| !is_stateless(policies[oracle]))
+        && let Some(alone) = order.iter().find(|at| is_stateless(policies[**at]))
+    {
+        let (name, best) = (policies[*alone], text::time(duration(best(alone))));
+        say!("  the best that carries no history: {name}, {best}")?;
     }
     for number in order {
         if !is_static(policies[number]) {
@@ -209,7 +215,7 @@ fn print_heading(cell: &Cell) -> Result<(), Failure> {
         cell.rounds,
     )?;
     say!(
-        "  {:<12} {:>8} {:>6} {:>8} {:>8} {:>8} {:>7} {:>9} {:>9} {:>6}",
+        "  {:<15} {:>8} {:>6} {:>8} {:>8} {:>8} {:>7} {:>9} {:>9} {:>6}",
         "policy",
         "time",
         "spread",
