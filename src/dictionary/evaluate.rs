@@ -70,6 +70,19 @@ pub fn evaluate<S: AsRef<[u8]>>(
     held_out: &[S],
     arm: Arm,
 ) -> Result<Evaluation, EncodeError> {
+    Ok(Evaluation {
+        cost: sending_len(codecs, dictionary)?,
+        ..evaluate_sent(codecs, dictionary, held_out, arm)?
+    })
+}
+
+/// The same of a dictionary that has been sent, whose cost is nothing any more.
+pub(super) fn evaluate_sent<S: AsRef<[u8]>>(
+    codecs: &mut Codecs,
+    dictionary: &Dictionary,
+    held_out: &[S],
+    arm: Arm,
+) -> Result<Evaluation, EncodeError> {
     let mut wire = Vec::new();
     let mut evaluation = Evaluation {
         arm,
@@ -77,7 +90,7 @@ pub fn evaluate<S: AsRef<[u8]>>(
         plain: 0,
         without: 0,
         with: 0,
-        cost: sending_len(codecs, dictionary)?,
+        cost: 0,
     };
     for plain in held_out.iter().map(AsRef::as_ref) {
         wire.resize(wire.len().max(plain.len()), 0);

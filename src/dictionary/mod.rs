@@ -50,6 +50,7 @@ pub mod cache;
 mod content;
 mod evaluate;
 mod grams;
+mod recent;
 mod reservoir;
 mod train;
 mod trainer;

@@ -10,12 +10,17 @@
 //!        the ratio has fallen, or it has lived its time: collect anew; what is live stays so
 //!        until another is better, or it is worth nothing any more
 //! ```
+//!
+//! The ratio is that of messages that were sent with the dictionary alone. Where too few are, as with histories
+//! that only begin with it, some of the latest are tried with it now and then.
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::evaluate::evaluate_sent;
+use super::recent::RecentMessages;
 use super::{
     Dictionary, DictionaryId, Evaluation, Reservoir, TrainConfig, TrainError, dictionary_arms,
     evaluate, train,
@@ -61,8 +66,8 @@ pub struct TrainerConfig {
     /// A dictionary is retired after so long however good it is. Default a day, arbitrary: what was in
     /// common should not be kept for ever.
     pub time_to_live: Duration,
-    /// Time between two trainings at least, which bounds what they take. Default 10 s, against about
-    /// 0.1 s for a training.
+    /// Time between two trainings at least, and between two looks whether a dictionary still serves, which bounds what
+    /// they take. Default 10 s, against about 0.1 s for a training and 0.005 s for a look.
     pub interval: Duration,
 }
 
@@ -128,19 +133,22 @@ pub struct TrainerStats {
     pub rejected: u64,
     /// Trainings that gave none.
     pub failed: u64,
+    /// Times that a dictionary was tried on messages of late.
+    pub checks: u64,
     /// Times that drift was noticed.
     pub drifts: u64,
     /// Dictionaries retired.
     pub retired: u64,
 }
 
-/// A training to be done. Run it where it may take a while, and give the result to
+/// A training to be done, or a dictionary to be tried on messages of late. Run it where it may take a while, and give the result to
 /// [`Trainer::handle_trained`].
 #[derive(Debug)]
 pub struct TrainJob {
     samples: Vec<Bytes>,
     held_out: Vec<Bytes>,
-    config: TrainConfig,
+    /// `None` if nothing is to be trained, only the incumbent to be tried.
+    config: Option<TrainConfig>,
     arm: Arm,
     incumbent: Option<Dictionary>,
 }
@@ -149,12 +157,13 @@ pub struct TrainJob {
 #[derive(Debug)]
 pub struct Trained {
     result: Result<Judged, NotTrained>,
+    is_check: bool,
 }
 
 #[derive(Debug)]
 struct Judged {
-    dictionary: Dictionary,
-    evaluation: Evaluation,
+    /// What was trained.
+    new: Option<(Dictionary, Evaluation)>,
     incumbent: Option<(DictionaryId, Evaluation)>,
 }
 
@@ -186,25 +195,34 @@ impl TrainJob {
             .sum()
     }
 
+    /// Whether nothing is trained, only a dictionary tried.
+    pub const fn is_check(&self) -> bool {
+        self.config.is_none()
+    }
+
     /// Trains, and tries the dictionary on messages that it has not seen.
     pub fn run(self, codecs: &mut Codecs) -> Trained {
         Trained {
+            is_check: self.is_check(),
             result: self.judge(codecs),
         }
     }
 
     fn judge(self, codecs: &mut Codecs) -> Result<Judged, NotTrained> {
-        let dictionary = train(&self.samples, &self.config).map_err(NotTrained::Train)?;
-        let evaluation = evaluate(codecs, &dictionary, &self.held_out, self.arm)?;
-        let incumbent = match self.incumbent {
-            Some(old) => Some((old.id(), evaluate(codecs, &old, &self.held_out, self.arm)?)),
+        let (held_out, arm) = (&self.held_out, self.arm);
+        let new = match &self.config {
+            Some(config) => {
+                let dictionary = train(&self.samples, config).map_err(NotTrained::Train)?;
+                let evaluation = evaluate(codecs, &dictionary, held_out, arm)?;
+                Some((dictionary, evaluation))
+            }
             None => None,
         };
-        Ok(Judged {
-            dictionary,
-            evaluation,
-            incumbent,
-        })
+        let incumbent = match self.incumbent {
+            Some(old) => Some((old.id(), evaluate_sent(codecs, &old, held_out, arm)?)),
+            None => None,
+        };
+        Ok(Judged { new, incumbent })
     }
 }
 
@@ -230,6 +248,11 @@ pub struct Trainer {
     /// No training before this.
     not_before: Time,
     doublings: u32,
+    /// No look whether the current dictionary still serves before this; messages for it, and how many were sent
+    /// with a dictionary since the last.
+    check_at: Time,
+    recent: RecentMessages,
+    recorded: u64,
     /// The newest first.
     live: VecDeque<Live>,
     events: VecDeque<TrainerEvent>,
@@ -271,6 +294,9 @@ impl Trainer {
             training: false,
             not_before: Time::ZERO,
             doublings: 0,
+            check_at: Time::ZERO,
+            recent: RecentMessages::default(),
+            recorded: 0,
             live: VecDeque::new(),
             events: VecDeque::new(),
             stats: TrainerStats::default(),
@@ -318,6 +344,7 @@ impl Trainer {
     /// The job that was given out last will not come back.
     pub(crate) fn forget_job(&mut self) {
         self.training = false;
+        self.recent.take();
     }
 
     /// What was done so far.
@@ -326,10 +353,12 @@ impl Trainer {
     }
 
     /// A message that may become part of the sample. It must not be sensitive. Costs the hash of its
-    /// bytes, and a copy of the few that are kept; nothing while there is nothing to train.
+    /// bytes, and a copy of the few that are kept; while there is nothing to train, at most a copy of some.
     pub fn offer(&mut self, message: &[u8]) {
         if self.is_collecting() {
             self.sample.offer(message);
+        } else {
+            self.recent.offer(message, self.config.max_message);
         }
     }
 
@@ -342,10 +371,18 @@ impl Trainer {
         live.plain = live.plain * keep + plain_len as f64;
         live.wire = live.wire * keep + wire_len as f64;
         live.messages += 1;
-        if live.messages < DRIFT_MESSAGES {
-            return;
+        self.recorded += 1;
+        if live.messages >= DRIFT_MESSAGES {
+            let recent = live.recent_ratio();
+            self.compare(id, recent);
         }
-        let recent = live.recent_ratio();
+    }
+
+    /// Compares what messages of late become with a dictionary with what they used to.
+    fn compare(&mut self, id: &DictionaryId, recent: f64) {
+        let Some(live) = self.live.iter_mut().find(|it| it.dictionary.id() == *id) else {
+            return;
+        };
         let settled = *live.ratio.get_or_insert(recent);
         if recent < settled * self.config.drift && !live.drifted {
             live.drifted = true;
@@ -358,7 +395,10 @@ impl Trainer {
     /// A training to run, if there is one to do now. The next comes after its result.
     pub fn poll_job(&mut self, now: Time) -> Option<TrainJob> {
         self.expire(now);
-        let is_due = self.is_collecting() && !self.training && now >= self.not_before;
+        if !self.is_collecting() {
+            return self.poll_check(now);
+        }
+        let is_due = !self.training && now >= self.not_before;
         if !is_due || self.sample.len() < self.config.min_messages {
             return None;
         }
@@ -375,15 +415,53 @@ impl Trainer {
         Some(TrainJob {
             samples,
             held_out,
-            config: self.config.train,
+            config: Some(self.config.train),
             arm: self.config.arm,
             incumbent: self.current().cloned(),
         })
     }
 
+    /// A look whether the current dictionary still serves, if it is time and what is sent does not show it.
+    fn poll_check(&mut self, now: Time) -> Option<TrainJob> {
+        if self.training || now < self.check_at {
+            return None;
+        }
+        if self.recorded >= DRIFT_MESSAGES {
+            self.put_off_check(now);
+            return None;
+        }
+        self.recent.begin();
+        if !(self.recent).is_enough(DRIFT_MESSAGES as usize, DRIFT_MEMORY as usize) {
+            return None;
+        }
+        self.training = true;
+        self.stats.checks += 1;
+        Some(TrainJob {
+            samples: Vec::new(),
+            held_out: self.recent.take(),
+            config: None,
+            arm: self.config.arm,
+            incumbent: self.current().cloned(),
+        })
+    }
+
+    fn put_off_check(&mut self, now: Time) {
+        self.check_at = now + self.config.interval;
+        self.recent.take();
+        self.recorded = 0;
+    }
+
     /// Takes the result of a job.
     pub fn handle_trained(&mut self, now: Time, trained: Trained) {
         self.training = false;
+        self.put_off_check(now);
+        if trained.is_check {
+            // One that cannot be tried now is tried again.
+            if let Ok(Some((id, worth))) = trained.result.map(|judged| judged.incumbent) {
+                self.compare(&id, worth.ratio_with());
+            }
+            return;
+        }
         let adopted = match trained.result {
             Err(_) => {
                 self.stats.failed += 1;
@@ -416,11 +494,10 @@ impl Trainer {
     }
 
     fn judge(&mut self, now: Time, judged: Judged) -> bool {
-        let Judged {
-            dictionary,
-            evaluation,
-            incumbent,
-        } = judged;
+        let Judged { new, incumbent } = judged;
+        let Some((dictionary, evaluation)) = new else {
+            return false;
+        };
         let (horizon, margin) = (self.config.horizon, self.config.margin);
         // The old one is paid for. It may have been retired meanwhile.
         let old = incumbent.filter(|(id, _)| self.live(id).is_some());
@@ -594,6 +671,53 @@ mod tests {
             event,
             TrainerEvent::Retired { id, why: Retirement::Superseded } if *id == first
         )));
+    }
+
+    /// Messages of which nobody says what they became with the dictionary, a minute apart from the last.
+    fn offer_and_look(trainer: &mut Trainer, content: Content, seed: u64, now: Time) {
+        assert!(trainer.poll_job(now).is_none(), "nothing to look at yet");
+        offer(trainer, content, seed, 2000);
+        let job = trainer.poll_job(now).expect("time to look");
+        assert!(job.is_check());
+        assert!(job.bytes() < 2 * DRIFT_MEMORY as usize);
+        assert!(trainer.poll_job(now).is_none(), "one at a time");
+        trainer.handle_trained(now, job.run(&mut Codecs::new()));
+    }
+
+    #[test]
+    fn drift_shows_even_where_no_message_goes_with_the_dictionary_alone() {
+        let mut trainer = Trainer::new(TrainerConfig::default(), 1);
+        offer(&mut trainer, Content::Telecom, 1, 2000);
+        train_once(&mut trainer, at(0));
+        let first = trainer.current().expect("adopted").id();
+        offer(&mut trainer, Content::Telecom, 2, 2000);
+        assert!(trainer.poll_job(at(9)).is_none(), "not yet time");
+        offer_and_look(&mut trainer, Content::Telecom, 3, at(60));
+        assert_eq!((trainer.stats().checks, trainer.stats().drifts), (1, 0));
+        offer_and_look(&mut trainer, Content::Logs, 4, at(120));
+        assert_eq!((trainer.stats().checks, trainer.stats().drifts), (2, 1));
+        offer(&mut trainer, Content::Logs, 5, 2000);
+        train_once(&mut trainer, at(180));
+        assert_ne!(trainer.current().expect("adopted").id(), first);
+        // One from elsewhere is looked at at once, and judged by that.
+        let mut other = Trainer::new(TrainerConfig::default(), 2);
+        let known = trainer.current().expect("adopted").clone();
+        other.adopt(at(0), known, Duration::ZERO);
+        offer_and_look(&mut other, Content::Logs, 6, at(0));
+        offer_and_look(&mut other, Content::Telecom, 7, at(60));
+        assert_eq!((other.stats().checks, other.stats().drifts), (2, 1));
+    }
+
+    #[test]
+    fn nothing_is_looked_at_that_shows_anyway() {
+        let mut trainer = Trainer::new(TrainerConfig::default(), 1);
+        offer(&mut trainer, Content::Telecom, 1, 2000);
+        train_once(&mut trainer, at(0));
+        for minute in 1..10 {
+            send(&mut trainer, Content::Telecom, minute, 1000);
+            assert!(trainer.poll_job(at(60 * minute)).is_none());
+        }
+        assert_eq!(trainer.stats().checks, 0);
     }
 
     #[test]
