@@ -279,12 +279,23 @@ impl SessionConfig {
         self
     }
 
-    /// How dictionaries are made of what is sent, one for each stream's name, where the peer takes any; `None`
-    /// to make none. Collecting costs up to half a megabyte for a stream with its default, for at most four
-    /// streams, and training 5 % of a processor at most.
+    /// How dictionaries are made of what is sent, one for each class of traffic ([`Self::traffic_class`]), where the peer takes any; `None`
+    /// to make none. Collecting costs up to half a megabyte for a class, for at most four
+    /// classes, and training 5 % of a processor at most.
     #[must_use]
     pub const fn train_dictionaries(mut self, trainer: Option<TrainerConfig>) -> Self {
         self.dictionaries.trainer = trainer;
+        self
+    }
+
+    /// Has streams whose names are as `pattern` says make and use dictionaries together, as traffic of `class`. In a
+    /// pattern `*` stands for any characters, also none, and all else for itself. May be set up to 64 times: of several
+    /// patterns that fit, the one set first counts. A stream that none fits is of the class that is called like
+    /// it, so that without any rule each name has dictionaries of its own. Only this side's sending follows from it:
+    /// the peer need not have the same.
+    #[must_use]
+    pub fn traffic_class(mut self, pattern: impl Into<String>, class: impl Into<String>) -> Self {
+        self.dictionaries.classes.push(pattern.into(), class.into());
         self
     }
 
@@ -354,7 +365,7 @@ impl SessionConfig {
                 max: MAX_BLOCK,
             });
         }
-        Ok(())
+        self.dictionaries.classes.validate()
     }
 }
 

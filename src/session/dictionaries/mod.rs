@@ -10,12 +10,14 @@
 //!
 //! What the receiver holds from before it says in its hello, so that the first block may use it.
 
+mod classes;
 mod exchange;
 mod job;
 mod memory;
 mod receive;
 mod send;
 
+use self::classes::TrafficClasses;
 pub use self::job::{DictionaryJob, DictionaryWork};
 pub use self::memory::DictionaryMemory;
 pub(super) use self::receive::RecvDictionaries;
@@ -47,6 +49,8 @@ pub struct DictionaryStats {
     pub trainings: u64,
     /// Dictionaries that those gave and that were worth it.
     pub trained: u64,
+    /// Times that a dictionary was tried on messages of late, since none went with it alone.
+    pub checks: u64,
     /// Times that messages were found to have changed.
     pub drifts: u64,
     /// Dictionaries that the peer held from before.
@@ -75,6 +79,7 @@ pub(super) struct DictionaryConfig {
     pub(super) acceptance: AcceptancePolicy,
     pub(super) authenticated: bool,
     pub(super) trainer: Option<TrainerConfig>,
+    pub(super) classes: TrafficClasses,
     pub(super) memory: Option<Box<DictionaryMemory>>,
 }
 
@@ -84,6 +89,7 @@ impl Default for DictionaryConfig {
             acceptance: AcceptancePolicy::default(),
             authenticated: false,
             trainer: Some(TrainerConfig::default()),
+            classes: TrafficClasses::default(),
             memory: None,
         }
     }

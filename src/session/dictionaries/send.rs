@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Buf as _, Bytes};
 
 use super::job::{Job, train_nanos};
-use super::{DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryStats};
+use super::{DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryStats, TrafficClasses};
 use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
 use crate::dictionary::{Dictionary, DictionaryId, Trained, Trainer, TrainerConfig, TrainerEvent};
@@ -87,6 +87,7 @@ pub(in crate::session) struct DictionaryUse {
 #[derive(Debug, Default)]
 pub(in crate::session) struct SendDictionaries {
     trainer: Option<TrainerConfig>,
+    names: TrafficClasses,
     seed: u64,
     /// What the peer takes: bytes of one, and how many.
     limits: Option<(u64, u64)>,
@@ -120,6 +121,7 @@ impl SendDictionaries {
         });
         Self {
             trainer: config.trainer,
+            names: core::mem::take(&mut config.classes),
             seed,
             classes: classes.collect(),
             saved_nanos: FIRST_NANOS,
@@ -159,6 +161,7 @@ impl SendDictionaries {
     pub(in crate::session) fn class_of(&mut self, name: &str) -> Option<usize> {
         let (max_len, _) = self.limits?;
         let mut config = self.trainer?;
+        let name = self.names.class_of(name);
         let known = self.classes.iter().position(|class| class.name == name);
         if known.is_none() && self.classes.len() < MAX_CLASSES {
             config.train.max_len = config
@@ -286,7 +289,7 @@ impl SendDictionaries {
         let (class, job) =
             classes.find_map(|(at, class)| Some((at, class.trainer.poll_job(now)?)))?;
         self.training = Some(class);
-        self.stats.trainings += 1;
+        self.stats.trainings += u64::from(!job.is_check());
         Some(DictionaryJob(Job::Train { class, job }))
     }
 
@@ -516,12 +519,10 @@ impl SendDictionaries {
 
     pub(in crate::session) fn stats(&self) -> DictionaryStats {
         let own = self.classes.iter().flat_map(|it| it.trainer.dictionaries());
+        let trainers = || self.classes.iter().map(|it| it.trainer.stats());
         DictionaryStats {
-            drifts: self
-                .classes
-                .iter()
-                .map(|it| it.trainer.stats().drifts)
-                .sum(),
+            checks: trainers().map(|it| it.checks).sum(),
+            drifts: trainers().map(|it| it.drifts).sum(),
             memory: own.map(|it| it.len() as u64).sum(),
             ..self.stats
         }
