@@ -195,6 +195,19 @@ impl CodecWorker {
         self.codecs.remember_in(memo);
     }
 
+    /// Whether this worker must first make the tables of the dictionary that the job needs, which takes longer than a
+    /// small block (docs/benchmarks.md): then not on an executor's thread.
+    pub fn must_prepare_encoder(&self, job: &EncodeJob) -> bool {
+        let mut needed = job.dictionary.iter();
+        needed.any(|it| !self.codecs.has_prepared_encoder(job.arm, it))
+    }
+
+    /// The same to decode.
+    pub fn must_prepare_decoder(&self, job: &DecodeJob) -> bool {
+        let mut needed = job.dictionary.iter().filter(|_| job.history.is_none());
+        needed.any(|it| !self.codecs.has_prepared_decoder(job.codec, it))
+    }
+
     /// Encodes a block.
     pub fn encode(&mut self, job: EncodeJob) -> EncodedBlock {
         let EncodeJob {

@@ -350,9 +350,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         while let Some(job) = self.session.poll_decode() {
             let mut worker = self.node.take_worker();
             let clock = self.clock;
-            if prior_decode_nanos(job.codec(), job.likely_plain_len())
-                <= saturating_nanos(MAX_INLINE)
-            {
+            let prior = prior_decode_nanos(job.codec(), job.likely_plain_len());
+            let is_short = prior <= saturating_nanos(MAX_INLINE);
+            if is_short && !worker.must_prepare_decoder(&job) {
                 let started = clock.now();
                 let block = worker.decode(job);
                 self.node.put_worker(worker);
@@ -420,7 +420,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let mut worker = self.node.take_worker();
             let clock = self.clock;
             let prior = prior_encode_nanos(job.arm(), job.plain_len());
-            if self.pace.likely_nanos(prior) <= saturating_nanos(MAX_INLINE) {
+            let is_short = self.pace.likely_nanos(prior) <= saturating_nanos(MAX_INLINE);
+            if is_short && !worker.must_prepare_encoder(&job) {
                 let started = clock.now();
                 let block = worker.encode(job);
                 self.node.put_worker(worker);

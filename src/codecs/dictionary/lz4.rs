@@ -64,6 +64,10 @@ impl Lz4Prepared {
         }
     }
 
+    pub(super) fn has_encoder(&self, id: DictionaryId) -> bool {
+        self.tables.iter().any(|it| it.id == id)
+    }
+
     pub(super) fn memory(&self) -> usize {
         let tables = self.tables.iter().map(|it| size_of_val(&*it.positions));
         tables.sum::<usize>() + size_of_val(&*self.local.positions)

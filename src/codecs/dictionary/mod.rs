@@ -158,6 +158,37 @@ impl Codecs {
         }
     }
 
+    /// Whether what `arm` makes of `dictionary` to encode is there from before.
+    pub(crate) fn has_prepared_encoder(&self, arm: Arm, dictionary: &Dictionary) -> bool {
+        let prepared = &self.scratch.dictionaries;
+        match existing(arm) {
+            #[cfg(feature = "lz4")]
+            Ok(arm) if arm.codec == CodecId::LZ4 => prepared.lz4.has_encoder(dictionary.id()),
+            #[cfg(feature = "zstd")]
+            Ok(arm) if arm.codec == CodecId::ZSTD => {
+                prepared.zstd.has_encoder(dictionary.id(), arm.level)
+            }
+            _ => {
+                let _ = (prepared, dictionary);
+                true
+            }
+        }
+    }
+
+    /// The same to decode.
+    pub(crate) fn has_prepared_decoder(&self, codec: CodecId, dictionary: &Dictionary) -> bool {
+        let prepared = &self.scratch.dictionaries;
+        match codec {
+            #[cfg(feature = "zstd")]
+            CodecId::ZSTD => prepared.zstd.has_decoder(dictionary.id(), self.limits),
+            // LZ4 decodes without tables.
+            _ => {
+                let _ = (prepared, dictionary);
+                true
+            }
+        }
+    }
+
     /// Whether `codec` can use `dictionary`: what begins like zstd's own format may be damaged behind.
     /// To be asked before a dictionary from elsewhere is said to be accepted.
     ///

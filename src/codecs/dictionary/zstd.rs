@@ -45,7 +45,7 @@ impl ZstdPrepared {
         let id = dictionary.id();
         let entry = recent(
             &mut self.encoders,
-            |it| it.id == id && it.level == level,
+            |it| it.is_it(id, level),
             || Encoding::new(level, dictionary),
         )?;
         // zstd makes the window large enough for both unless told.
@@ -78,7 +78,7 @@ impl ZstdPrepared {
         let id = dictionary.id();
         let entry = recent(
             &mut self.decoders,
-            |it| it.id == id && it.limits == limits,
+            |it| it.is_it(id, limits),
             || Decoding::new(dictionary, limits),
         )?;
         check_frame(wire, limits)?;
@@ -90,6 +90,14 @@ impl ZstdPrepared {
                 corrupt(CodecId::ZSTD, wire, &zstd_safe::get_error_name(code))
             }
         })
+    }
+
+    pub(super) fn has_encoder(&self, id: DictionaryId, level: Level) -> bool {
+        self.encoders.iter().any(|it| it.is_it(id, level))
+    }
+
+    pub(super) fn has_decoder(&self, id: DictionaryId, limits: DecodeLimits) -> bool {
+        self.decoders.iter().any(|it| it.is_it(id, limits))
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -109,6 +117,10 @@ impl fmt::Debug for ZstdPrepared {
 }
 
 impl Encoding {
+    fn is_it(&self, id: DictionaryId, level: Level) -> bool {
+        self.id == id && self.level == level
+    }
+
     fn new(level: Level, dictionary: &Dictionary) -> Result<Self, EncodeError> {
         let bad = |code| EncodeError::BadDictionary {
             codec: CodecId::ZSTD,
@@ -134,6 +146,10 @@ impl Encoding {
 }
 
 impl Decoding {
+    fn is_it(&self, id: DictionaryId, limits: DecodeLimits) -> bool {
+        self.id == id && self.limits == limits
+    }
+
     fn new(dictionary: &Dictionary, limits: DecodeLimits) -> Result<Self, DecodeError> {
         let bad = |code| DecodeError::BadDictionary {
             codec: CodecId::ZSTD,
