@@ -50,7 +50,7 @@ fn put(out: &mut Vec<u8>, (op, number, bytes): (u8, u8, Vec<u8>)) {
         }),
         _ => {
             let header =
-                BlockHeader { slot, epoch: None, plain_len: None, body_len: bytes.len().clamp(1, 2048), check: 0 };
+                BlockHeader { slot: Some(slot), epoch: None, plain_len: None, body_len: bytes.len().clamp(1, 2048), check: 0 };
             header.put(out, false);
             out.extend(bytes.into_iter().chain([0]).take(header.body_len));
             return;
