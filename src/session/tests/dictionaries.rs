@@ -246,6 +246,196 @@ fn the_default_policy_finds_the_dictionary_and_uses_it() {
     assert_eq!(pair.b.payloads(id), all);
 }
 
+#[test]
+fn streams_of_a_class_make_and_use_dictionaries_together() {
+    let config = |policy| {
+        accepting(policy)
+            .traffic_class("orders/eu/*", "eu")
+            .traffic_class("orders/*", "orders")
+    };
+    // The other side has no rules and need not.
+    let mut pair = pair_of(
+        config(PolicyConfig::Fixed(ARM)),
+        accepting(PolicyConfig::Fixed(ARM)),
+    );
+    let all = messages(Content::Telecom, 1, 600);
+    let names = ["orders/1", "orders/2", "orders/3", "orders/eu/1", "other"];
+    let ids = names.map(|name| {
+        let id = pair.a.session.open(name, StreamConfig::default());
+        id.expect("an open session")
+    });
+    pair.settle();
+    // Too few by each stream, enough by the three together.
+    for (number, message) in all.iter().enumerate() {
+        pair.send(ids[number % 3], message);
+        pair.settle();
+    }
+    for (id, seed) in [(ids[3], 2), (ids[4], 3)] {
+        send_all(&mut pair, id, &messages(Content::Telecom, seed, 10));
+    }
+    let made = stats(&pair.a);
+    assert_eq!((made.trained, made.accepted), (1, 1), "{made:?}");
+    let memory = pair.a.session.dictionaries();
+    let classes: Vec<_> = memory
+        .sent()
+        .map(|(name, own)| (name, own.count()))
+        .collect();
+    assert_eq!(classes, [("orders", 1), ("eu", 0), ("other", 0)]);
+    // A stream that comes later has it at once.
+    let id = pair.a.session.open("orders/4", StreamConfig::default());
+    let id = id.expect("an open session");
+    let before = stats(&pair.a).blocks_sent;
+    send_all(&mut pair, id, &messages(Content::Telecom, 4, 10));
+    assert_eq!(stats(&pair.a).blocks_sent, before + 10);
+}
+
+#[test]
+fn drift_is_noticed_while_all_goes_with_history() {
+    for policy in [
+        PolicyConfig::default(),
+        PolicyConfig::Fixed(ARM.alone().with_history()),
+    ] {
+        let mut pair = Pair::new(&accepting(policy));
+        let id = pair.open();
+        let mut sent = Vec::new();
+        for (seed, content) in (1..).zip([Content::Telecom, Content::Logs]) {
+            let all = messages(content, seed, 3000);
+            for some in all.chunks(100) {
+                send_all(&mut pair, id, some);
+                // Trainings and looks are paid for over time.
+                pair.pass(Duration::from_secs(2));
+            }
+            let made = stats(&pair.a);
+            assert_eq!(made.trained, seed, "{policy}: {made:?}");
+            assert_eq!(made.drifts, seed - 1, "{policy}: {made:?}");
+            sent.extend(all);
+        }
+        let made = stats(&pair.a);
+        assert!(made.checks > 0, "{policy}: {made:?}");
+        assert_eq!(made.accepted, 2, "{policy}: {made:?}");
+        assert_eq!(pair.b.payloads(id), sent);
+    }
+}
+
+/// Messages of which most would be in the sample and a dictionary, were they allowed to be.
+#[test]
+fn what_is_sensitive_and_what_other_groups_say_is_never_learned_from() {
+    for arm in [ARM, ARM.alone().with_history()] {
+        let mut pair = Pair::new(&accepting(PolicyConfig::Fixed(arm)));
+        let own = pair.open();
+        let config = StreamConfig::default().group(GroupId(1));
+        let other = pair
+            .a
+            .session
+            .open("test", config)
+            .expect("an open session");
+        let mut secrets = messages(Content::Logs, 1, 1200).into_iter();
+        for some in secrets.by_ref().take(600) {
+            let payload = Bytes::from(some);
+            let sent = pair
+                .a
+                .session
+                .send_sensitive(own, payload, RecordKind::Message);
+            sent.expect("room");
+            pair.settle();
+        }
+        send_all(&mut pair, other, &secrets.collect::<Vec<_>>());
+        let made = stats(&pair.a);
+        assert_eq!((made.trainings, made.memory), (0, 0), "{arm}: {made:?}");
+        let memory = pair.a.session.dictionaries();
+        assert_eq!(memory.sent().count(), 0, "{arm}: no class, so no sample");
+
+        // Among others of the same stream's name, they are still left out.
+        let all = messages(Content::Telecom, 2, 500);
+        for (message, secret) in all.iter().zip(messages(Content::Logs, 2, 500)) {
+            pair.send(own, message);
+            pair.send(other, &secret);
+            let payload = Bytes::from(secret);
+            let sent = pair
+                .a
+                .session
+                .send_sensitive(own, payload, RecordKind::Message);
+            sent.expect("room");
+            pair.settle();
+        }
+        let memory = pair.a.session.dictionaries();
+        let dictionaries: Vec<_> = memory.sent().flat_map(|(_, own)| own).collect();
+        assert_eq!(dictionaries.len(), 1, "{arm}");
+        let content = dictionaries[0].content();
+        let of_logs = train(&messages(Content::Logs, 2, 500), &TrainConfig::default());
+        let of_logs = of_logs.expect("much in common");
+        let shared = of_logs.content().windows(16).skip(300);
+        let found = shared.filter(|it| content.windows(16).any(|own| own == *it));
+        assert_eq!(
+            found.count(),
+            0,
+            "{arm}: logs in what signalling has in common"
+        );
+    }
+}
+
+#[test]
+fn other_groups_use_no_dictionary_and_begin_no_history_with_one() {
+    let (sent, received) = memories(&made_of(Content::Telecom, 1));
+    let few = messages(Content::Telecom, 2, 20);
+    for arm in [ARM, ARM.alone().with_history()] {
+        let config = accepting(PolicyConfig::Fixed(arm));
+        let mut bytes = [None, Some(0), Some(1)].map(|group| {
+            let (sent, received) = (sent.clone(), received.clone());
+            let mut pair = match group {
+                None => Pair::new(&config),
+                Some(_) => pair_of(
+                    config.clone().dictionary_memory(sent),
+                    config.clone().dictionary_memory(received),
+                ),
+            };
+            let own = StreamConfig::default().group(GroupId(group.unwrap_or(1)));
+            let id = pair.a.session.open("test", own).expect("an open session");
+            pair.settle();
+            let wire = send_all(&mut pair, id, &few);
+            assert_eq!(pair.b.payloads(id), few);
+            if group == Some(1) {
+                assert_eq!(stats(&pair.a).blocks_sent, 0, "{arm}");
+            }
+            wire
+        });
+        let [cold, own, other] = &mut bytes;
+        assert!(5 * *own < 4 * *cold, "{arm}: it is of use in group 0");
+        assert_eq!(cold, other, "{arm}: and changes not a byte in group 1");
+    }
+}
+
+#[test]
+fn workers_know_whose_tables_they_have_yet_to_make() {
+    let (sent, received) = memories(&made_of(Content::Telecom, 1));
+    let config = accepting(PolicyConfig::Fixed(ARM));
+    let mut pair = pair_of(
+        config.clone().dictionary_memory(sent),
+        config.dictionary_memory(received),
+    );
+    let id = pair.open();
+    let mut worker = CodecWorker::default();
+    for number in 0..3 {
+        pair.send(id, &messages(Content::Telecom, number, 1)[0]);
+        let session = &mut pair.a.session;
+        let job = session.poll_encode(pair.now).expect("a message");
+        assert_eq!(worker.must_prepare_encoder(&job), number == 0);
+        let block = worker.encode(job);
+        session.handle_encoded(pair.now, block, Duration::ZERO);
+        let bytes = pair.a.take_output(pair.now);
+        let session = &mut pair.b.session;
+        let mut input = BytesMut::from(&bytes[..]);
+        session
+            .handle_input(pair.now, &mut input)
+            .expect("in order");
+        let job = session.poll_decode().expect("a block");
+        assert_eq!(worker.must_prepare_decoder(&job), number == 0);
+        let block = worker.decode(job);
+        let taken = session.handle_decoded(block, Duration::ZERO);
+        taken.expect("decoded");
+    }
+}
+
 // ---- a peer that does what it may not
 
 /// Each is read, and what it asks for is done, before the next comes.
