@@ -1,0 +1,266 @@
+//! What carries the messages: one file for each way of doing it, and what they all keep to.
+//!
+//! A new one is a file with a [`Contestant`], and a line in [`named`].
+
+mod framed;
+mod sketch;
+mod stream;
+mod tautline;
+mod zstd;
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::failure::Failure;
+
+/// The messages of one pass, in order.
+pub(crate) type Messages = Arc<[Bytes]>;
+
+/// What an end does.
+pub(crate) type Task<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
+
+/// A way to bring messages from one end to the other.
+pub(crate) trait Contestant: fmt::Debug {
+    /// What it competes as.
+    fn kind(&self) -> Kind;
+
+    /// The end that messages arrive at, for all passes of one table. An error says why it cannot run
+    /// here; the others run without it. `longest` is the length of the longest message to come.
+    fn receiver(&self, longest: usize) -> Task<Arc<dyn Receiver>>;
+
+    /// The other end, likewise.
+    fn sender(&self, longest: usize) -> Task<Arc<dyn Sender>>;
+}
+
+/// What a contestant stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// What one would use or write instead.
+    Peer,
+    /// What one would write who knew of blocks with history, with the best level known beforehand.
+    Sketch,
+    /// This crate.
+    Own,
+}
+
+/// The end that messages arrive at.
+pub(crate) trait Receiver: Send + Sync {
+    /// Where the sender, or the relay before it, connects to.
+    fn address(&self) -> SocketAddr;
+
+    /// Takes the messages of one new connection until its end.
+    fn receive(self: Arc<Self>, inbox: Inbox) -> Task<Inbox>;
+}
+
+/// The end that messages come from.
+pub(crate) trait Sender: Send + Sync {
+    /// Sends the messages over a new connection, as fast as they are taken from it. The time is that
+    /// just before the first of them was given away.
+    fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant>;
+}
+
+/// Compares what comes with what was sent.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    sent: Messages,
+    count: usize,
+    complete_at: Option<Instant>,
+}
+
+impl Inbox {
+    pub(crate) fn new(sent: Messages) -> Self {
+        Self {
+            sent,
+            count: 0,
+            complete_at: None,
+        }
+    }
+
+    /// The next message, as the application gets it.
+    pub(crate) fn deliver(&mut self, payload: &[u8]) -> Result<(), Failure> {
+        let number = self.count;
+        let Some(sent) = self.sent.get(number) else {
+            let text = format!("more than the {number} messages that were sent");
+            return Err(Failure::Error(text));
+        };
+        if sent != payload {
+            return Err(Failure::Error(format!(
+                "message {number} came changed: {} bytes were sent, {} came",
+                sent.len(),
+                payload.len()
+            )));
+        }
+        self.count += 1;
+        if self.is_complete() {
+            self.complete_at = Some(now());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.count == self.sent.len()
+    }
+
+    /// When the last message came.
+    pub(crate) fn finish(&self) -> Result<Instant, Failure> {
+        self.complete_at.ok_or_else(|| {
+            let (came, all) = (self.count, self.sent.len());
+            Failure::Error(format!("the end came after {came} of {all} messages"))
+        })
+    }
+}
+
+/// The one place that reads a clock.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a measurement reads the clock; the core that is measured does not"
+)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// A contestant and what it is called.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) contestant: Box<dyn Contestant>,
+}
+
+/// Those that run if none are named.
+pub(crate) const DEFAULT: [&str; 4] = ["ld", "stream", "sketch", "tautline"];
+
+/// The members of a family, if the word is one's.
+fn family(word: &str) -> Option<&'static [&'static str]> {
+    Some(match word {
+        "ld" => &["ld:none", "ld:lz4", "ld:zstd"],
+        "stream" => &["stream:zstd-1", "stream:zstd-3"],
+        "sketch" => &[
+            "sketch:-5",
+            "sketch:-1",
+            "sketch:1",
+            "sketch:3",
+            "sketch:9",
+            "sketch:-5/16KiB",
+            "sketch:-1/16KiB",
+            "sketch:1/16KiB",
+            "sketch:3/16KiB",
+            "sketch:9/16KiB",
+        ],
+        "tautline" => &["tautline:cost", "tautline:none"],
+        _ => return None,
+    })
+}
+
+/// The contestants that the words name, each once.
+pub(crate) fn named(words: &[String]) -> Result<Vec<Named>, String> {
+    let mut all: Vec<Named> = Vec::new();
+    for word in words {
+        let members = family(word).unwrap_or_default();
+        let alone = if members.is_empty() {
+            Some(word.as_str())
+        } else {
+            None
+        };
+        for name in members.iter().copied().chain(alone) {
+            let contestant = one(name)?;
+            if !all.iter().any(|known| known.name == name) {
+                let name = name.to_owned();
+                all.push(Named { name, contestant });
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn one(name: &str) -> Result<Box<dyn Contestant>, String> {
+    let (family, setting) = name.split_once(':').unwrap_or((name, ""));
+    let contestant: Option<Box<dyn Contestant>> = match family {
+        "ld" => framed::Framing::named(setting).map(|it| Box::new(it) as _),
+        "stream" => stream::Flushed::named(setting).map(|it| Box::new(it) as _),
+        "sketch" => sketch::Blocks::named(setting).map(|it| Box::new(it) as _),
+        "tautline" => Some(Box::new(tautline::Tautline::named(setting)?)),
+        _ => None,
+    };
+    contestant.ok_or_else(|| {
+        format!(
+            "`{name}` is no contestant (ld:none, ld:lz4, ld:zstd, stream:zstd-LEVEL, sketch:LEVEL, \
+             sketch:LEVEL/16KiB, tautline:POLICY, or a family: {})",
+            DEFAULT.join(", ")
+        )
+    })
+}
+
+/// What contestants over TCP listen with.
+async fn listen() -> Result<(TcpListener, SocketAddr), Failure> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// A connection whose small writes leave at once.
+async fn connect(to: SocketAddr) -> Result<TcpStream, Failure> {
+    let socket = TcpStream::connect(to).await?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_name_is_known_once_and_nothing_else_is() {
+        let all = named(&words(&DEFAULT)).expect("all of them");
+        assert_eq!(all.len(), 17);
+        let again = named(&words(&["ld:lz4", "ld", "ld:lz4"])).expect("known");
+        let names: Vec<_> = again.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["ld:lz4", "ld:none", "ld:zstd"]);
+        for right in ["tautline:zstd:3+history", "sketch:22", "stream:zstd--7"] {
+            assert!(named(&words(&[right])).is_ok(), "{right}");
+        }
+        for wrong in [
+            "",
+            "ld:snappy",
+            "ld:",
+            "stream:3",
+            "stream:zstd-23",
+            "stream:zstd-",
+            "sketch:",
+            "sketch:fast",
+            "sketch:23",
+            "sketch:1/0KiB",
+            "sketch:1/3",
+            "sketch:1/99999MiB",
+            "tautline:",
+            "tautline:fastest",
+            "tautline:zstd:99",
+            "grpc",
+        ] {
+            assert!(named(&words(&[wrong])).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_inbox_wants_what_was_sent_all_of_it_and_no_more() {
+        let sent: Messages = vec![Bytes::from_static(b"one"), Bytes::new()].into();
+        let mut inbox = Inbox::new(Arc::clone(&sent));
+        assert!(inbox.deliver(b"two").is_err());
+        inbox.deliver(b"one").expect("as sent");
+        assert!(inbox.finish().is_err());
+        assert!(!inbox.is_complete());
+        inbox.deliver(b"").expect("as sent");
+        assert!(inbox.is_complete());
+        inbox.finish().expect("complete");
+        assert!(inbox.deliver(b"").is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! `tautline`: this crate, with a policy.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tautline::codecs;
+use tautline::control::PolicyConfig;
+use tautline::session::{SessionConfig, StreamConfig};
+use tautline::transport::{Address, Listener, Node, NodeConfig};
+
+use super::{Contestant, Inbox, Kind, Messages, Receiver, Sender, Task, now};
+use crate::failure::Failure;
+
+/// How long to wait for a node's guard at most, for how long a budget that stands has not grown, and
+/// how often it is looked at: as `tautline bench` does.
+const BUDGET_WAIT: Duration = Duration::from_secs(1);
+const BUDGET_REST: Duration = Duration::from_millis(200);
+const BUDGET_LOOK: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tautline {
+    policy: PolicyConfig,
+}
+
+impl Tautline {
+    pub(super) fn named(setting: &str) -> Result<Self, String> {
+        let policy = setting.parse().map_err(|error| format!("{error}"))?;
+        if let PolicyConfig::Fixed(arm) = policy {
+            let known = codecs::info(arm.codec).is_some_and(|info| info.accepts(arm.level));
+            if !known {
+                return Err(format!("this build does not have {arm}"));
+            }
+        }
+        Ok(Self { policy })
+    }
+}
+
+impl Contestant for Tautline {
+    fn kind(&self) -> Kind {
+        Kind::Own
+    }
+
+    fn receiver(&self, longest: usize) -> Task<Arc<dyn Receiver>> {
+        Box::pin(async move {
+            let node = node(PolicyConfig::None, longest)?;
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let listener = node.listen(&address.into()).await?;
+            let address = listener.local_address()?.to_string().parse()?;
+            // It tells the sender of its budget.
+            await_budget(&node).await;
+            Ok(Arc::new(NodeReceiver { listener, address }) as _)
+        })
+    }
+
+    fn sender(&self, longest: usize) -> Task<Arc<dyn Sender>> {
+        let policy = self.policy;
+        Box::pin(async move {
+            let node = node(policy, longest)?;
+            await_budget(&node).await;
+            Ok(Arc::new(NodeSender { node, policy }) as _)
+        })
+    }
+}
+
+/// It lives as long as the table, and remembers its peer from pass to pass.
+fn node(policy: PolicyConfig, longest: usize) -> Result<Node, Failure> {
+    let session = SessionConfig::default().policy(policy);
+    let session = session.max_message(longest.max(16 << 20));
+    Ok(Node::new(NodeConfig::default().session(session))?)
+}
+
+/// A node's guard begins without any budget, and raises it step by step: measuring before it stands
+/// would measure that.
+async fn await_budget(node: &Node) {
+    let settled = async {
+        let (mut most, mut risen) = (0, now());
+        while let (_, Some(budget)) = node.load_and_budget() {
+            let budget = budget.as_nanos_per_sec();
+            // It follows the load, and never stands quite still.
+            if budget > most + most / 10 {
+                (most, risen) = (budget, now());
+            } else if most > 0 && now().duration_since(risen) >= BUDGET_REST {
+                return;
+            }
+            tokio::time::sleep(BUDGET_LOOK).await;
+        }
+    };
+    // Without any, it is measured what that does.
+    let _ = tokio::time::timeout(BUDGET_WAIT, settled).await;
+}
+
+struct NodeSender {
+    node: Node,
+    policy: PolicyConfig,
+}
+
+impl Sender for NodeSender {
+    fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
+        Box::pin(async move {
+            let connection = self.node.connect(&Address::from(to)).await?;
+            let config = StreamConfig::default().policy(self.policy);
+            let stream = connection.open("peers", config).await?;
+            let began = now();
+            for message in messages.iter() {
+                stream.send(message.clone()).await?;
+            }
+            // The receiver's word that all of it is there.
+            if stream.recv().await?.is_none() {
+                return Err(Failure::Error("the receiver gave up".to_owned()));
+            }
+            connection.close().await?;
+            Ok(began)
+        })
+    }
+}
+
+struct NodeReceiver {
+    listener: Listener,
+    address: SocketAddr,
+}
+
+impl Receiver for NodeReceiver {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn receive(self: Arc<Self>, mut inbox: Inbox) -> Task<Inbox> {
+        Box::pin(async move {
+            let gave_up = || Failure::Error("the sender gave up".to_owned());
+            let connection = self.listener.accept().await?;
+            connection.established().await?;
+            let stream = connection.accept().await?.ok_or_else(gave_up)?;
+            while !inbox.is_complete() {
+                let message = stream.recv().await?.ok_or_else(gave_up)?;
+                inbox.deliver(&message.payload)?;
+            }
+            stream.send(Bytes::new()).await?;
+            connection.closed().await?;
+            Ok(inbox)
+        })
+    }
+}

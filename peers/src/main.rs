@@ -1,0 +1,101 @@
+//! `peers`: tautline beside what one would use or write instead. The same messages over the same link
+//! and sockets, on the same machine, in one run.
+
+mod contestants;
+mod failure;
+mod plan;
+mod stage;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::failure::Failure;
+use crate::plan::{Link, Take};
+use crate::stage::Stage;
+use crate::table::Cell;
+
+/// Sends the same messages over the same link with tautline and with what one would use or write
+/// instead, in turns, and compares the times until all have arrived. Whatever arrives is compared
+/// with what was sent.
+#[derive(Debug, Parser)]
+#[command(name = "peers", version, after_long_help = MEANING)]
+struct Arguments {
+    /// Files or directories of messages. Default: made-up ones of several kinds.
+    #[arg(long, num_args = 1..)]
+    corpus: Vec<PathBuf>,
+    /// How much of each corpus: its first messages (500) or bytes (64KiB, 1MB). Default: all; of
+    /// made-up ones 1.25 MB.
+    #[arg(long)]
+    take: Option<Take>,
+    /// The links' rates: 100kbit, 10Mbit, 1Gbit, or none for as fast as this machine can.
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "none")]
+    link: Vec<Link>,
+    /// Contestants or families of them.
+    #[arg(long, value_delimiter = ',', default_values_t = contestants::DEFAULT.map(str::to_owned))]
+    peer: Vec<String>,
+    /// How often each takes its turn.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// One JSON object for each contestant, corpus and link, and no tables.
+    #[arg(long)]
+    json: bool,
+}
+
+const MEANING: &str = "\
+Contestants, all over TCP on tokio:
+
+ld:none, ld:lz4, ld:zstd   tokio-util's LengthDelimitedCodec, each message compressed by itself
+stream:zstd-LEVEL          one zstd stream, window 2^20, flushed at each message; writes of 8 KiB
+sketch:LEVEL[/16KiB]       one zstd stream, window 2^20, flushed at each block of 64 KiB (or 16) of
+                           messages: history by hand, with the best level known beforehand
+tautline:POLICY            this crate: cost (its default), none, or an arm such as zstd:3+history
+
+A family's name (ld, stream, sketch, tautline) stands for its usual members. Each pass is a new
+connection; nodes of tautline stay until the corpus or link changes, and remember their peer.
+
+median s    from the first message's sending until the last one's receipt
+spread      from the least to the greatest time, over the median
+wire B      all that the sender wrote, from the connection's beginning to its end
+/ peer      time over that of the best of ld and stream, by medians
+/ sketch    time over that of the best sketch; as the best of many, a lucky one";
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let contestants = contestants::named(&arguments.peer).map_err(Failure::Error)?;
+    let loads = plan::loads(&arguments.corpus, arguments.take)?;
+    let stage = Stage::build()?;
+    let mut cells = Vec::new();
+    for &link in &arguments.link {
+        for load in &loads {
+            let outcomes = stage.run(load, link, &contestants, arguments.rounds as usize);
+            let cell = Cell {
+                load,
+                link,
+                outcomes,
+            };
+            if arguments.json {
+                cell.print_json()?;
+            } else {
+                cell.print()?;
+            }
+            cells.push(cell);
+        }
+    }
+    if !arguments.json {
+        table::print_summary(&cells)?;
+    }
+    if cells.iter().any(Cell::has_failures) {
+        let text = "not all did what they should: the tables say who and why";
+        return Err(Failure::Error(text.to_owned()));
+    }
+    Ok(())
+}
