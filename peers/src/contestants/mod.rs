@@ -157,8 +157,9 @@ fn family(word: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The contestants that the words name, each once.
-pub(crate) fn named(words: &[String]) -> Result<Vec<Named>, String> {
+/// The contestants that the words name, each once. With a `guard`, those that have one limit their
+/// codec time by the processor load.
+pub(crate) fn named(words: &[String], guard: bool) -> Result<Vec<Named>, String> {
     let mut all: Vec<Named> = Vec::new();
     for word in words {
         let members = family(word).unwrap_or_default();
@@ -168,7 +169,7 @@ pub(crate) fn named(words: &[String]) -> Result<Vec<Named>, String> {
             None
         };
         for name in members.iter().copied().chain(alone) {
-            let contestant = one(name)?;
+            let contestant = one(name, guard)?;
             if !all.iter().any(|known| known.name == name) {
                 let name = name.to_owned();
                 all.push(Named { name, contestant });
@@ -178,13 +179,13 @@ pub(crate) fn named(words: &[String]) -> Result<Vec<Named>, String> {
     Ok(all)
 }
 
-fn one(name: &str) -> Result<Box<dyn Contestant>, String> {
+fn one(name: &str, guard: bool) -> Result<Box<dyn Contestant>, String> {
     let (family, setting) = name.split_once(':').unwrap_or((name, ""));
     let contestant: Option<Box<dyn Contestant>> = match family {
         "ld" => framed::Framing::named(setting).map(|it| Box::new(it) as _),
         "stream" => stream::Flushed::named(setting).map(|it| Box::new(it) as _),
         "sketch" => sketch::Blocks::named(setting).map(|it| Box::new(it) as _),
-        "tautline" => Some(Box::new(tautline::Tautline::named(setting)?)),
+        "tautline" => Some(Box::new(tautline::Tautline::named(setting, guard)?)),
         _ => None,
     };
     contestant.ok_or_else(|| {
@@ -220,13 +221,13 @@ mod tests {
 
     #[test]
     fn every_name_is_known_once_and_nothing_else_is() {
-        let all = named(&words(&DEFAULT)).expect("all of them");
+        let all = named(&words(&DEFAULT), true).expect("all of them");
         assert_eq!(all.len(), 17);
-        let again = named(&words(&["ld:lz4", "ld", "ld:lz4"])).expect("known");
+        let again = named(&words(&["ld:lz4", "ld", "ld:lz4"]), true).expect("known");
         let names: Vec<_> = again.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["ld:lz4", "ld:none", "ld:zstd"]);
         for right in ["tautline:zstd:3+history", "sketch:22", "stream:zstd--7"] {
-            assert!(named(&words(&[right])).is_ok(), "{right}");
+            assert!(named(&words(&[right]), true).is_ok(), "{right}");
         }
         for wrong in [
             "",
@@ -246,7 +247,7 @@ mod tests {
             "tautline:zstd:99",
             "grpc",
         ] {
-            assert!(named(&words(&[wrong])).is_err(), "{wrong}");
+            assert!(named(&words(&[wrong]), true).is_err(), "{wrong}");
         }
     }
 

@@ -22,10 +22,11 @@ const BUDGET_LOOK: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tautline {
     policy: PolicyConfig,
+    guard: bool,
 }
 
 impl Tautline {
-    pub(super) fn named(setting: &str) -> Result<Self, String> {
+    pub(super) fn named(setting: &str, guard: bool) -> Result<Self, String> {
         let policy = setting.parse().map_err(|error| format!("{error}"))?;
         if let PolicyConfig::Fixed(arm) = policy {
             let known = codecs::info(arm.codec).is_some_and(|info| info.accepts(arm.level));
@@ -33,7 +34,7 @@ impl Tautline {
                 return Err(format!("this build does not have {arm}"));
             }
         }
-        Ok(Self { policy })
+        Ok(Self { policy, guard })
     }
 }
 
@@ -43,8 +44,9 @@ impl Contestant for Tautline {
     }
 
     fn receiver(&self, longest: usize) -> Task<Arc<dyn Receiver>> {
+        let guard = self.guard;
         Box::pin(async move {
-            let node = node(PolicyConfig::None, longest)?;
+            let node = node(PolicyConfig::None, guard, longest)?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let listener = node.listen(&address.into()).await?;
             let address = listener.local_address()?.to_string().parse()?;
@@ -55,9 +57,9 @@ impl Contestant for Tautline {
     }
 
     fn sender(&self, longest: usize) -> Task<Arc<dyn Sender>> {
-        let policy = self.policy;
+        let Self { policy, guard } = *self;
         Box::pin(async move {
-            let node = node(policy, longest)?;
+            let node = node(policy, guard, longest)?;
             await_budget(&node).await;
             Ok(Arc::new(NodeSender { node, policy }) as _)
         })
@@ -65,10 +67,14 @@ impl Contestant for Tautline {
 }
 
 /// It lives as long as the table, and remembers its peer from pass to pass.
-fn node(policy: PolicyConfig, longest: usize) -> Result<Node, Failure> {
+fn node(policy: PolicyConfig, guard: bool, longest: usize) -> Result<Node, Failure> {
     let session = SessionConfig::default().policy(policy);
     let session = session.max_message(longest.max(16 << 20));
-    Ok(Node::new(NodeConfig::default().session(session))?)
+    let mut config = NodeConfig::default().session(session);
+    if !guard {
+        config = config.guard(None);
+    }
+    Ok(Node::new(config)?)
 }
 
 /// A node's guard begins without any budget, and raises it step by step: measuring before it stands
