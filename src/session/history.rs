@@ -127,6 +127,8 @@ pub(super) struct SendHistory {
     is_taken: bool,
     /// The arms of each group's slots.
     live: Vec<(GroupId, Vec<Arm>)>,
+    /// Arms that there was no memory for since it was last granted.
+    roomless: Vec<Arm>,
     /// The first slot from [`FIRST_SLOT`] on that is for others.
     end_slot: u8,
 }
@@ -144,6 +146,7 @@ impl Default for SendHistory {
             uses: 0,
             is_taken: false,
             live: Vec::new(),
+            roomless: Vec::new(),
             end_slot: SLOTS,
         }
     }
@@ -197,6 +200,7 @@ impl SendHistory {
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.granted = Some(limit);
         self.missed = 0;
+        self.roomless.clear();
         self.trim();
     }
 
@@ -227,6 +231,11 @@ impl SendHistory {
     pub(super) fn live(&self, group: GroupId) -> &[Arm] {
         let live = self.live.iter().find(|(known, _)| *known == group);
         live.map_or(&[], |(_, arms)| arms)
+    }
+
+    /// Arms whose contexts there is no memory for now.
+    pub(super) fn roomless(&self) -> &[Arm] {
+        &self.roomless
     }
 
     /// Whether there can be room for a context of `arm`, were it the only one.
@@ -325,6 +334,7 @@ impl SendHistory {
             self.missed = self.missed.max(needed);
         }
         if memory.0 + RECENT_MEMORY > limit {
+            self.roomless.push(arm);
             return None;
         }
         // Those that were not used for longest give way.

@@ -121,6 +121,8 @@ pub(crate) struct Situation<'a> {
     pub arms: &'a [Arm],
     /// Arms with history whose contexts stand ready.
     pub live: &'a [Arm],
+    /// Arms whose contexts there is no memory for, so that their blocks would go without history.
+    pub roomless: &'a [Arm],
     /// Whether there is a dictionary for the block.
     pub dictionary: bool,
     /// How many of them, from the first, the thesis's policies choose from.
@@ -482,6 +484,7 @@ mod contract {
                 prices: Prices::default(),
                 peer_starved: false,
                 live: &[],
+                roomless: &[],
                 dictionary: false,
                 affordable: Affordable::default(),
                 decode: &self.decode,

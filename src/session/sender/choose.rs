@@ -127,6 +127,7 @@ impl Sender {
             plain_len: 0,
             arms: self.arms.as_slice(),
             live: self.history.live(group),
+            roomless: self.history.roomless(),
             dictionary: false,
             electable: self.arms.electable(),
             adaptive: self.arms.adaptive(),

@@ -19,6 +19,8 @@ pub enum Verdict {
     OverBudget,
     /// The peer has no processor time for it.
     PeerStarved,
+    /// There is no memory for its history.
+    NoMemory,
 }
 
 impl Verdict {
@@ -30,6 +32,7 @@ impl Verdict {
             Self::Dearer(_) => "dearer",
             Self::OverBudget => "over_budget",
             Self::PeerStarved => Reason::PeerStarved.name(),
+            Self::NoMemory => "no_memory",
         }
     }
 }
@@ -41,6 +44,7 @@ impl fmt::Display for Verdict {
             Self::Dearer(share) if *share < 10.0 => write!(f, "{:.1} % dearer", share * 100.0),
             Self::Dearer(share) => write!(f, "{:.0} times as dear", share + 1.0),
             Self::OverBudget => f.pad("over the codec budget"),
+            Self::NoMemory => f.pad("no memory for its history"),
             Self::PeerStarved => f.pad("the peer is short of processor time"),
         }
     }

@@ -295,10 +295,11 @@ impl Cost {
             let over_budget = affordable
                 .encode_nanos
                 .is_some_and(|most| expected.encode_nanos > most);
+            let has_room = !situation.roomless.contains(&candidate.arm);
             let barred = match (arm, too_dear, over_budget) {
                 (1.., true, _) => Some(Verdict::PeerStarved),
                 (1.., _, true) => Some(Verdict::OverBudget),
-                _ => None,
+                _ => Some(Verdict::NoMemory).filter(|_| !has_room),
             };
             let cost = stages.cost(
                 Times {
