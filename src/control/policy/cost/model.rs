@@ -55,6 +55,8 @@ const UNPROVEN_TIME: f64 = 1.25;
 /// Runs are not what arms differ in elsewhere: how far an arm's strength may be off on them.
 /// Arbitrary, above the widest deviation over the table's corpora (0.13).
 const RUNS_DEVIATION: f64 = 0.15;
+/// A level moves so far with its counterpart, times. Arbitrary.
+const MOST_MOVED: f32 = 2.0;
 /// Times in the typical table are medians; with other content they differ by two thirds, as a standard
 /// deviation of the logarithm.
 const TYPICAL_TIME_DEVIATION: f64 = 0.5;
@@ -121,6 +123,15 @@ impl BlockClass {
         Self {
             history,
             dictionary,
+            ..self
+        }
+    }
+
+    /// The same blocks with history if these have none, or the other way around.
+    const fn counterpart(self) -> Self {
+        Self {
+            history: !self.history,
+            dictionary: false,
             ..self
         }
     }
@@ -203,6 +214,8 @@ struct ClassModel {
     class: BlockClass,
     level: f32,
     levels: f32,
+    /// The level of the counterpart when this one's was learned last; zero if it was not known.
+    beside: f32,
     blocks: u64,
     arms: Vec<ArmModel>,
 }
@@ -392,6 +405,7 @@ impl Model {
                 class,
                 level: 0.0,
                 levels: 0.0,
+                beside: 0.0,
                 blocks: 0,
                 arms: Vec::new(),
             });
@@ -429,10 +443,33 @@ impl Model {
             .min_by_key(|known| known.class.size.abs_diff(class.size))?;
         let scale = class.typical_level() / known.class.typical_level();
         Some(KnownLevel {
-            level: f64::from(known.level) * scale,
+            level: f64::from(known.level * self.moved(known)) * scale,
             levels: f64::from(known.levels),
+            is_related: known.beside > LEAST_LEVEL,
             distance: known.class.size.abs_diff(class.size),
         })
+    }
+
+    /// What has become of a class's level since it was learned, times, by what its counterpart shows: the content
+    /// is the same, and only one of the two learns from a block.
+    fn moved(&self, known: &ClassModel) -> f32 {
+        let counterpart = self.class(known.class.counterpart());
+        match counterpart.filter(|class| class.levels > 0.0) {
+            Some(class) if known.beside > LEAST_LEVEL => {
+                (class.level / known.beside).clamp(1.0 / MOST_MOVED, MOST_MOVED)
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// Takes in a level, and what the counterpart's was then.
+    fn learn_level(&mut self, class: BlockClass, level: f32, plain_len: usize) {
+        let counterpart = self.class(class.counterpart());
+        let beside = counterpart.filter(|class| class.levels > 0.0);
+        let beside = beside.map_or(0.0, |class| class.level);
+        let known = self.class_mut(class);
+        known.learn_level(level, plain_len);
+        known.beside = beside;
     }
 
     fn strength(&self, class: BlockClass, arm: Arm) -> Option<f32> {
@@ -454,6 +491,8 @@ pub(crate) struct Level {
 struct KnownLevel {
     level: f64,
     levels: f64,
+    /// Whether the counterpart's was known with it.
+    is_related: bool,
     distance: u8,
 }
 
@@ -500,7 +539,8 @@ impl<'a> Models<'a> {
         // What a stream's own blocks of quite another length were says less than others' of this one.
         let near =
             own.filter(|own| shared.is_none_or(|shared| own.distance <= shared.distance + NEAR));
-        let (level, levels) = near.or(shared).map_or_else(
+        let known = near.or(shared);
+        let (level, levels) = known.map_or_else(
             || (self.untried_level(class), 0.0),
             |known| (known.level, known.levels),
         );
@@ -508,10 +548,31 @@ impl<'a> Models<'a> {
         let most = scale * (level + class.level_doubt() / (1.0 + levels));
         // No shadow shows what a history is worth: the first blocks are tried on the best of hopes.
         let hope = class.history && levels == 0.0;
+        let expected = if hope { most } else { scale * level };
+        let is_related = known.is_some_and(|known| known.is_related);
+        let least = self.level_alone(class, plain_len, is_related);
         Level {
-            expected: if hope { most } else { scale * level },
-            most,
+            expected: expected.max(least),
+            most: most.max(least),
         }
+    }
+
+    /// What blocks of a class with history are at least: as compressible as they were found by themselves, and
+    /// typically more, unless one has seen how much. So a history that was given up on bad content is taken up again on
+    /// better.
+    fn level_alone(&self, class: BlockClass, plain_len: f64, is_related: bool) -> f64 {
+        if !class.history {
+            return 0.0;
+        }
+        let alone = class.counterpart();
+        let here = |model: &Model| model.level(alone).filter(|known| known.distance == 0);
+        let known = here(self.own).or_else(|| here(self.shared));
+        let gain = if is_related {
+            1.0
+        } else {
+            (class.typical_level() / alone.typical_level()).max(1.0)
+        };
+        known.map_or(0.0, |known| gain * alone.scale(plain_len) * known.level)
     }
 }
 
@@ -639,7 +700,7 @@ impl Model {
             let model = class.arm_mut(arm, typical, typical, speed);
             model.strength += SENT_GAIN * (found - model.strength);
         }
-        class.learn_level(level, sample.plain_len);
+        self.learn_level(sample.class, level, sample.plain_len);
         Some(level)
     }
 
@@ -683,11 +744,11 @@ impl Model {
                 // This arm finds what the one that was sent did not, or is the first that was tried.
                 let level = of_one / model.strength.max(LEAST_STRENGTH);
                 model.strengths += 1.0;
-                class.learn_level(level, sample.plain_len);
                 if reference.is_some() && level > LEAST_LEVEL {
                     let weak = class.arm_mut(sent.arm, 0.0, 0.0, speed);
                     learn(&mut weak.strength, &mut weak.strengths, 0.0, STRENGTH_GAIN);
                 }
+                self.learn_level(sample.class, level, sample.plain_len);
                 Some(level)
             }
         }
