@@ -55,7 +55,7 @@ const UNPROVEN_TIME: f64 = 1.25;
 /// Runs are not what arms differ in elsewhere: how far an arm's strength may be off on them.
 /// Arbitrary, above the widest deviation over the table's corpora (0.13).
 const RUNS_DEVIATION: f64 = 0.15;
-/// A level moves so far with its counterpart, times. Arbitrary.
+/// A level with history moves so far with that without, times. Arbitrary.
 const MOST_MOVED: f32 = 2.0;
 /// Times in the typical table are medians; with other content they differ by two thirds, as a standard
 /// deviation of the logarithm.
@@ -127,10 +127,10 @@ impl BlockClass {
         }
     }
 
-    /// The same blocks with history if these have none, or the other way around.
-    const fn counterpart(self) -> Self {
+    /// The same blocks with neither history nor dictionary.
+    const fn alone(self) -> Self {
         Self {
-            history: !self.history,
+            history: false,
             dictionary: false,
             ..self
         }
@@ -214,7 +214,7 @@ struct ClassModel {
     class: BlockClass,
     level: f32,
     levels: f32,
-    /// The level of the counterpart when this one's was learned last; zero if it was not known.
+    /// With history, the level of the same blocks without when this was learned last; zero if it was not known.
     beside: f32,
     blocks: u64,
     arms: Vec<ArmModel>,
@@ -285,6 +285,11 @@ impl Default for Speed {
 fn time_factor(nanos: u64, typical: f64) -> Option<f32> {
     let factor = (nanos as f64 / typical) as f32;
     (factor.is_finite() && factor > 0.0).then_some(factor)
+}
+
+/// Whether a level is so far from the usual one that the content must be another.
+fn is_change(usual: f32, level: f32) -> bool {
+    (level - usual).abs() > CHANGE * usual.max(CHANGE_OF)
 }
 
 fn learn(estimate: &mut f32, samples: &mut f32, sample: f32, gain: f32) {
@@ -365,7 +370,7 @@ impl ClassModel {
         let weight = (plain_len as f32 / FULL_WEIGHT).min(1.0);
         let gain = (LEVEL_GAIN * weight).max(LEAST_LEVEL_GAIN);
         // A level of a large block that is far off is a change of content, not an outlier.
-        let change = (level - self.level).abs() > CHANGE * self.level.max(CHANGE_OF);
+        let change = is_change(self.level, level);
         let gain = if change { gain * (1.0 + weight) } else { gain };
         learn(
             &mut self.level,
@@ -450,23 +455,24 @@ impl Model {
         })
     }
 
-    /// What has become of a class's level since it was learned, times, by what its counterpart shows: the content
-    /// is the same, and only one of the two learns from a block.
+    /// What has become of a class's level since it was learned, times, by what blocks without history show: the
+    /// content is the same, and only one of the two learns from a block. (Blocks without are tried in the shadow, so
+    /// theirs does not stand still while history is in use.)
     fn moved(&self, known: &ClassModel) -> f32 {
-        let counterpart = self.class(known.class.counterpart());
-        match counterpart.filter(|class| class.levels > 0.0) {
-            Some(class) if known.beside > LEAST_LEVEL => {
-                (class.level / known.beside).clamp(1.0 / MOST_MOVED, MOST_MOVED)
+        let alone = self.class(known.class.alone());
+        match alone.filter(|class| class.levels > 0.0) {
+            Some(alone) if known.beside > LEAST_LEVEL => {
+                (alone.level / known.beside).clamp(1.0 / MOST_MOVED, MOST_MOVED)
             }
             _ => 1.0,
         }
     }
 
-    /// Takes in a level, and what the counterpart's was then.
+    /// Takes in a level, and with history what that without was then.
     fn learn_level(&mut self, class: BlockClass, level: f32, plain_len: usize) {
-        let counterpart = self.class(class.counterpart());
-        let beside = counterpart.filter(|class| class.levels > 0.0);
-        let beside = beside.map_or(0.0, |class| class.level);
+        let alone = self.class(class.alone());
+        let alone = alone.filter(|alone| class.history && alone.levels > 0.0);
+        let beside = alone.map_or(0.0, |alone| alone.level);
         let known = self.class_mut(class);
         known.learn_level(level, plain_len);
         known.beside = beside;
@@ -491,7 +497,7 @@ pub(crate) struct Level {
 struct KnownLevel {
     level: f64,
     levels: f64,
-    /// Whether the counterpart's was known with it.
+    /// Whether that without history was known with it.
     is_related: bool,
     distance: u8,
 }
@@ -564,7 +570,7 @@ impl<'a> Models<'a> {
         if !class.history {
             return 0.0;
         }
-        let alone = class.counterpart();
+        let alone = class.alone();
         let here = |model: &Model| model.level(alone).filter(|known| known.distance == 0);
         let known = here(self.own).or_else(|| here(self.shared));
         let gain = if is_related {
@@ -692,7 +698,8 @@ impl Model {
         model.measured_block = blocks;
         let strength = model.strength.max(LEAST_STRENGTH);
         let level = sample.level(strength)?;
-        if sample.class.history && class.levels > 0.0 && class.level > LEAST_LEVEL {
+        let is_usual = class.levels > 0.0 && !is_change(class.level, level);
+        if sample.class.history && is_usual && class.level > LEAST_LEVEL {
             // No shadow shows what another arm would have made of a block with its history: what arms find
             // in blocks that come after each other must do.
             let found = (strength * level / class.level)
@@ -754,3 +761,6 @@ impl Model {
         }
     }
 }
+
+#[cfg(all(test, feature = "zstd"))]
+mod tests;
