@@ -2,8 +2,10 @@
 
 #![no_main]
 
+mod drain;
+
 use bytes::BytesMut;
-use core::time::Duration;
+use drain::drain;
 use libfuzzer_sys::fuzz_target;
 use tautline::codecs::CodecId;
 use tautline::dictionary::{Acceptance, AcceptancePolicy, DictionaryId};
@@ -68,23 +70,5 @@ fuzz_target!(|frames: Vec<(u8, u8, Vec<u8>)>| {
     frames.into_iter().filter(|(_, _, bytes)| bytes.len() <= 2000).for_each(|frame| put(&mut bytes, frame));
     let mut worker = CodecWorker::new(20);
     let mut input = BytesMut::from(&bytes[..]);
-    loop {
-        let before = input.len();
-        let _ = session.handle_input(Time::ZERO, &mut input);
-        let mut worked = input.len() != before;
-        while let Some(job) = session.poll_decode() {
-            let block = worker.decode(job);
-            let _ = session.handle_decoded(block, Duration::ZERO);
-            worked = true;
-        }
-        while let Some(job) = session.poll_dictionary(Time::ZERO) {
-            let work = worker.dictionary(job);
-            let _ = session.handle_dictionary(Time::ZERO, work, Duration::ZERO);
-            worked = true;
-        }
-        let _ = session.poll_encode(Time::ZERO);
-        if !worked {
-            return;
-        }
-    }
+    drain(&mut session, &mut worker, &mut input);
 });

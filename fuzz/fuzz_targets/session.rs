@@ -2,8 +2,10 @@
 
 #![no_main]
 
+mod drain;
+
 use bytes::BytesMut;
-use core::time::Duration;
+use drain::drain;
 use libfuzzer_sys::fuzz_target;
 use tautline::dictionary::{Acceptance, AcceptancePolicy};
 use tautline::session::{CodecWorker, Role, Session, SessionConfig};
@@ -30,23 +32,5 @@ fuzz_target!(|input: (bool, &[u8])| {
         input.extend_from_slice(&hello());
     }
     input.extend_from_slice(bytes);
-    loop {
-        let before = input.len();
-        let _ = session.handle_input(Time::ZERO, &mut input);
-        let mut worked = input.len() != before;
-        while let Some(job) = session.poll_decode() {
-            let block = worker.decode(job);
-            let _ = session.handle_decoded(block, Duration::ZERO);
-            worked = true;
-        }
-        while let Some(job) = session.poll_dictionary(Time::ZERO) {
-            let work = worker.dictionary(job);
-            let _ = session.handle_dictionary(Time::ZERO, work, Duration::ZERO);
-            worked = true;
-        }
-        let _ = session.poll_encode(Time::ZERO);
-        if !worked {
-            return;
-        }
-    }
+    drain(&mut session, &mut worker, &mut input);
 });

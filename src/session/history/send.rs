@@ -1,53 +1,22 @@
-//! History from block to block: which slots carry it, what their contexts hold, and what a context
-//! begins with.
-//!
-//! ```text
-//! sender    slots: arm, context, epoch --take--> encode job --give back--> slots
-//! receiver  bindings: window, epoch ----take---> decode job --give back--> bindings
-//! both      Recents: the last plain bytes of each group's blocks in slots with history, in their order
-//! ```
-//!
-//! A context that begins anew begins with the last bytes of its group, so that what one codec has seen is not
-//! lost on the next. A group that no slot with history is left of is forgotten.
+//! The sender's contexts.
 
 use bytes::Bytes;
 
-use super::recent::{RECENT_MEMORY, Recents};
-use crate::codecs::{
-    Arm, CodecId, DecodeContext, DecodeError, EncodeContext, EncodeError, context_memory_estimate,
-};
+use super::{context_memory, prime};
+use crate::codecs::{Arm, CodecId, EncodeContext, EncodeError, context_memory_estimate};
 use crate::dictionary::Dictionary;
-use crate::wire::{Define, GroupId, MAX_PRIME, Slot, WireError};
+use crate::session::recent::{RECENT_MEMORY, Recents};
+use crate::wire::{Define, GroupId, Slot};
 
 /// Plain bytes that a context must have seen for its results to tell. Arbitrary: some forty messages of 200
 /// bytes.
 const YOUNG: usize = 8 << 10;
-/// What zstd's decoder keeps besides the bytes that a history begins with (`context_memory_estimate`).
-const PRIME_TABLES: usize = 27 << 10;
 /// The first slot that stands for nothing at the beginning of a connection, and how many there are.
 const FIRST_SLOT: u8 = 7;
 const SLOTS: u8 = 16;
-/// Shortest and longest history, binary logarithms of bytes.
-pub(super) const WINDOW_LOGS: core::ops::RangeInclusive<u8> = 10..=24;
-
-/// Memory of the context that encodes with `arm`, and of the one that decodes it, with what they begin with.
-fn context_memory(arm: Arm, window_log: u8) -> (usize, usize) {
-    let (here, there) = context_memory_estimate(arm, window_log);
-    match arm.codec {
-        CodecId::ZSTD => (here + MAX_PRIME, there + MAX_PRIME + PRIME_TABLES),
-        _ => (here, there),
-    }
-}
-
-/// What a context begins with.
-fn prime(dictionary: Option<&Bytes>, recent: &[u8]) -> Vec<u8> {
-    let dictionary = dictionary.map_or(&[][..], |content| content.as_ref());
-    [dictionary, recent].concat()
-}
-
 /// What one job of encoding with history needs.
 #[derive(Debug)]
-pub(super) enum EncodeHistory {
+pub(in crate::session) enum EncodeHistory {
     /// The context as the block before left it.
     Going(Box<EncodeContext>),
     /// A context that begins anew with these plain bytes, in the memory of an old one if there is one.
@@ -60,7 +29,7 @@ pub(super) enum EncodeHistory {
 
 impl EncodeHistory {
     /// The context to encode with.
-    pub(super) fn context(self, arm: Arm) -> Result<Box<EncodeContext>, EncodeError> {
+    pub(in crate::session) fn context(self, arm: Arm) -> Result<Box<EncodeContext>, EncodeError> {
         match self {
             Self::Going(context) => Ok(context),
             Self::Beginning {
@@ -98,20 +67,20 @@ struct SendSlot {
 
 /// How a block with history goes out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SlotUse {
-    pub(super) slot: Slot,
-    pub(super) group: GroupId,
+pub(in crate::session) struct SlotUse {
+    pub(in crate::session) slot: Slot,
+    pub(in crate::session) group: GroupId,
     /// The slot must be defined before the block.
-    pub(super) define: Option<Define>,
+    pub(in crate::session) define: Option<Define>,
     /// The context begins anew with the block.
-    pub(super) epoch: Option<u64>,
+    pub(in crate::session) epoch: Option<u64>,
     /// The context has seen so little that what it makes of the block says nothing of what it will.
-    pub(super) young: bool,
+    pub(in crate::session) young: bool,
 }
 
 /// The sender's contexts.
 #[derive(Debug)]
-pub(super) struct SendHistory {
+pub(in crate::session) struct SendHistory {
     slots: Vec<SendSlot>,
     recents: Recents<GroupId>,
     /// Groups of the slots that the peer holds contexts for.
@@ -172,18 +141,18 @@ fn affordable_log(limits: (usize, usize), window_log: u8) -> u8 {
 
 impl SendHistory {
     /// Contexts may hold so much here and at the peer, with histories of so many bytes (binary logarithm) or fewer.
-    pub(super) fn begin(&mut self, limits: (usize, usize), window_log: u8) {
+    pub(in crate::session) fn begin(&mut self, limits: (usize, usize), window_log: u8) {
         self.most = limits;
         self.window_log = affordable_log(limits, window_log);
     }
 
     /// Slots from `end` on are for others.
-    pub(super) fn leave_slots(&mut self, end: u8) {
+    pub(in crate::session) fn leave_slots(&mut self, end: u8) {
         self.end_slot = end;
     }
 
     /// The peer is told that a dictionary is gone, and with it what slots that begin with it stand for.
-    pub(super) fn forget_dictionary(&mut self, number: u64) {
+    pub(in crate::session) fn forget_dictionary(&mut self, number: u64) {
         let peer = &mut self.peer;
         self.slots.retain(|slot| {
             let is_gone = slot.dictionary.as_ref().is_some_and(|it| it.0 == number);
@@ -197,7 +166,7 @@ impl SendHistory {
     }
 
     /// Contexts may hold so much here from now on, if no more than was said at the beginning.
-    pub(super) fn set_limit(&mut self, limit: usize) {
+    pub(in crate::session) fn set_limit(&mut self, limit: usize) {
         self.granted = Some(limit);
         self.missed = 0;
         self.roomless.clear();
@@ -205,41 +174,41 @@ impl SendHistory {
     }
 
     /// Memory that contexts may hold here.
-    pub(super) fn limit(&self) -> usize {
+    pub(in crate::session) fn limit(&self) -> usize {
         self.granted.unwrap_or(usize::MAX).min(self.most.0)
     }
 
     /// Whether a context was refused for want of memory, or has taken the place of another.
-    pub(super) fn is_short(&self) -> bool {
+    pub(in crate::session) fn is_short(&self) -> bool {
         self.missed > self.limit()
     }
 
     /// Memory that contexts hold, and that they would hold if they were given it.
-    pub(super) fn held_and_wanted(&self) -> (usize, usize) {
+    pub(in crate::session) fn held_and_wanted(&self) -> (usize, usize) {
         let reckoned = self.reckoned(None).0;
         let held = reckoned.max(self.memory());
         (held, self.missed.min(self.most.0).max(reckoned))
     }
 
     /// Memory held here, bytes.
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::session) fn memory(&self) -> usize {
         let contexts = self.slots.iter().filter_map(|slot| slot.context.as_ref());
         contexts.map(|context| context.memory()).sum::<usize>() + self.recents.memory()
     }
 
     /// The arms whose contexts stand ready for a group.
-    pub(super) fn live(&self, group: GroupId) -> &[Arm] {
+    pub(in crate::session) fn live(&self, group: GroupId) -> &[Arm] {
         let live = self.live.iter().find(|(known, _)| *known == group);
         live.map_or(&[], |(_, arms)| arms)
     }
 
     /// Arms whose contexts there is no memory for now.
-    pub(super) fn roomless(&self) -> &[Arm] {
+    pub(in crate::session) fn roomless(&self) -> &[Arm] {
         &self.roomless
     }
 
     /// Whether there can be room for a context of `arm`, were it the only one.
-    pub(super) fn has_room(&self, arm: Arm) -> bool {
+    pub(in crate::session) fn has_room(&self, arm: Arm) -> bool {
         let (here, there) = context_memory(arm, self.window_log);
         here + RECENT_MEMORY <= self.most.0 && there + RECENT_MEMORY <= self.most.1
     }
@@ -288,7 +257,7 @@ impl SendHistory {
 
     /// The context for a block of `group` with `arm` and how the block goes out; `None` if there is no room
     /// for one. One that is new begins with `dictionary`, while there is little else to begin with.
-    pub(super) fn take(
+    pub(in crate::session) fn take(
         &mut self,
         arm: Arm,
         group: GroupId,
@@ -430,7 +399,7 @@ impl SendHistory {
 
     /// What tells the peer of slots that it need not hold anything for, before others take their room, and of
     /// the one that comes.
-    pub(super) fn defines(&mut self, comes: Option<Define>) -> Vec<Define> {
+    pub(in crate::session) fn defines(&mut self, comes: Option<Define>) -> Vec<Define> {
         let stale = self.held_by_peer().filter(|(slot, _)| {
             comes.is_none_or(|comes| comes.slot != *slot)
                 && !self.slots.iter().any(|known| known.is_at(*slot))
@@ -456,7 +425,7 @@ impl SendHistory {
     }
 
     /// A block was encoded; its context comes back unless it failed.
-    pub(super) fn give_back(
+    pub(in crate::session) fn give_back(
         &mut self,
         taken: SlotUse,
         context: Option<Box<EncodeContext>>,
@@ -477,7 +446,7 @@ impl SendHistory {
     }
 
     /// There was no block after all: the context is as it was.
-    pub(super) fn put_back(&mut self, taken: SlotUse, history: EncodeHistory) {
+    pub(in crate::session) fn put_back(&mut self, taken: SlotUse, history: EncodeHistory) {
         self.is_taken = false;
         let known = self.slots.iter_mut().find(|slot| slot.slot == taken.slot);
         if let (Some(known), EncodeHistory::Going(context)) = (known, history) {
@@ -487,7 +456,7 @@ impl SendHistory {
 
     /// The slot of a block that failed carries no history any more, so that the block can go as it is; what
     /// tells the peer.
-    pub(super) fn give_up(&mut self, taken: SlotUse) -> Vec<Define> {
+    pub(in crate::session) fn give_up(&mut self, taken: SlotUse) -> Vec<Define> {
         for known in &mut self.slots {
             if known.slot == taken.slot {
                 known.epoch = None;
@@ -497,7 +466,7 @@ impl SendHistory {
     }
 
     #[cfg(test)]
-    pub(super) fn recents(&self) -> impl Iterator<Item = &[u8]> {
+    pub(in crate::session) fn recents(&self) -> impl Iterator<Item = &[u8]> {
         self.recents.all()
     }
 }
@@ -516,269 +485,6 @@ const fn without_history(slot: Slot, group: GroupId) -> Define {
         group,
         history: None,
         dictionary: 0,
-    }
-}
-
-/// What one job of decoding with history needs.
-#[derive(Debug)]
-pub(super) enum DecodeHistory {
-    /// The context as the block before left it.
-    Going(Box<DecodeContext>),
-    /// A context that begins anew with these plain bytes.
-    Beginning {
-        old: Option<Box<DecodeContext>>,
-        window_log: u8,
-        prime: Vec<u8>,
-    },
-}
-
-impl DecodeHistory {
-    /// The context to decode with.
-    pub(super) fn context(self, codec: CodecId) -> Result<Box<DecodeContext>, DecodeError> {
-        match self {
-            Self::Going(context) => Ok(context),
-            Self::Beginning {
-                old: Some(mut old),
-                prime,
-                ..
-            } => {
-                old.restart(&prime)?;
-                Ok(old)
-            }
-            Self::Beginning {
-                window_log, prime, ..
-            } => Ok(Box::new(DecodeContext::new(codec, window_log, &prime)?)),
-        }
-    }
-}
-
-/// Where a block with history belongs, as its header says.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HistoryPlace {
-    /// How often the slot had been defined with history.
-    pub(super) generation: u64,
-    /// Whether the context begins anew.
-    pub(super) begins: bool,
-}
-
-#[derive(Debug)]
-struct RecvSlot {
-    slot: Slot,
-    group: GroupId,
-    /// Which of the times that the group has had slots with history this is.
-    era: u64,
-    window_log: u8,
-    generation: u64,
-    epoch: u64,
-    begun: bool,
-    context: Option<Box<DecodeContext>>,
-    memory: usize,
-    /// What it begins with before anything else.
-    dictionary: Option<Bytes>,
-    /// Blocks that wait to be decoded.
-    waiting: usize,
-    /// It was defined anew, and lives as long as its blocks wait.
-    replaced: bool,
-}
-
-/// The receiver's contexts.
-#[derive(Debug, Default)]
-pub(super) struct RecvHistory {
-    slots: Vec<RecvSlot>,
-    /// By era.
-    recents: Recents<u64>,
-    limit: usize,
-    max_window_log: u8,
-    generations: u64,
-    /// Whether a block with history is being decoded: the next must wait for what it leaves.
-    running: bool,
-}
-
-impl RecvHistory {
-    /// Contexts may hold `limit` bytes, with histories of `max_window_log` at most.
-    pub(super) fn begin(&mut self, limit: usize, max_window_log: u8) {
-        self.limit = limit;
-        self.max_window_log = max_window_log;
-    }
-
-    /// Whether histories were agreed on.
-    pub(super) const fn is_agreed(&self) -> bool {
-        self.limit > 0
-    }
-
-    /// Memory held, bytes.
-    pub(super) fn memory(&self) -> usize {
-        let contexts = self.slots.iter().filter_map(|slot| slot.context.as_ref());
-        contexts.map(|context| context.memory()).sum::<usize>() + self.recents.memory()
-    }
-
-    /// Memory that contexts may hold.
-    pub(super) const fn limit(&self) -> usize {
-        self.limit
-    }
-
-    /// The peer defines a slot; without `window_log` it carries no history from here on. It begins with
-    /// `dictionary`, if it has one.
-    pub(super) fn define(
-        &mut self,
-        slot: Slot,
-        codec: CodecId,
-        group: GroupId,
-        window_log: Option<u8>,
-        dictionary: Option<Bytes>,
-    ) -> Result<(), WireError> {
-        let era = self
-            .live()
-            .find(|known| known.group == group)
-            .map(|known| known.era);
-        for known in &mut self.slots {
-            known.replaced |= known.slot == slot;
-        }
-        let Some(window_log) = window_log else {
-            self.prune();
-            return Ok(());
-        };
-        if !crate::codecs::supports_context(codec) {
-            return Err(WireError::Unexpected {
-                what: "a slot with history in a codec that has none",
-            });
-        }
-        if !WINDOW_LOGS.contains(&window_log) || window_log > self.max_window_log {
-            return Err(WireError::FieldTooLarge {
-                field: "history length, as a logarithm",
-                given: u64::from(window_log),
-                max: u64::from(self.max_window_log),
-            });
-        }
-        let (_, memory) = context_memory(Arm::new(codec, 0), window_log);
-        let mut groups = vec![group];
-        let mut held = memory + RECENT_MEMORY;
-        for known in self.live() {
-            held += known.memory;
-            if !groups.contains(&known.group) {
-                groups.push(known.group);
-                held += RECENT_MEMORY;
-            }
-        }
-        if held > self.limit {
-            return Err(WireError::FieldTooLarge {
-                field: "memory of histories",
-                given: held as u64,
-                max: self.limit as u64,
-            });
-        }
-        self.generations += 1;
-        self.slots.push(RecvSlot {
-            slot,
-            group,
-            era: era.unwrap_or(self.generations),
-            window_log,
-            generation: self.generations,
-            epoch: 0,
-            begun: false,
-            context: None,
-            memory,
-            dictionary,
-            waiting: 0,
-            replaced: false,
-        });
-        // Not before: the group goes on in the slot that replaces its last.
-        self.prune();
-        Ok(())
-    }
-
-    fn live(&self) -> impl Iterator<Item = &RecvSlot> {
-        self.slots.iter().filter(|slot| !slot.replaced)
-    }
-
-    /// Forgets slots that were replaced, and groups that no slot is left of.
-    fn prune(&mut self) {
-        self.slots
-            .retain(|known| !known.replaced || known.waiting > 0);
-        let slots = &self.slots;
-        self.recents
-            .retain(|era| slots.iter().any(|slot| slot.era == era));
-    }
-
-    /// A block's header says that it is in `slot`, with this epoch; `None` if the slot has no history.
-    pub(super) fn on_header(
-        &mut self,
-        slot: Slot,
-        epoch: Option<u64>,
-    ) -> Result<Option<HistoryPlace>, WireError> {
-        let live = |known: &&mut RecvSlot| known.slot == slot && !known.replaced;
-        let Some(known) = self.slots.iter_mut().find(live) else {
-            return match epoch {
-                None => Ok(None),
-                Some(_) => Err(WireError::Unexpected {
-                    what: "an epoch in a slot without history",
-                }),
-            };
-        };
-        let begins = match epoch {
-            Some(next) if known.begun && next == known.epoch + 1 => {
-                known.epoch = next;
-                true
-            }
-            Some(_) => {
-                return Err(WireError::Unexpected {
-                    what: "an epoch that is not the next one",
-                });
-            }
-            None => !core::mem::replace(&mut known.begun, true),
-        };
-        known.waiting += 1;
-        Ok(Some(HistoryPlace {
-            generation: known.generation,
-            begins,
-        }))
-    }
-
-    /// The context for the next block with history; `None` while the one before is being decoded.
-    pub(super) fn take(&mut self, place: HistoryPlace) -> Option<DecodeHistory> {
-        if self.running {
-            return None;
-        }
-        let known = self
-            .slots
-            .iter_mut()
-            .find(|known| known.generation == place.generation);
-        let known = known?;
-        self.running = true;
-        Some(match known.context.take() {
-            Some(context) if !place.begins => DecodeHistory::Going(context),
-            old => DecodeHistory::Beginning {
-                old,
-                window_log: known.window_log,
-                prime: prime(known.dictionary.as_ref(), self.recents.last(known.era)),
-            },
-        })
-    }
-
-    /// A block with history was decoded; its context comes back.
-    pub(super) fn give_back(
-        &mut self,
-        place: HistoryPlace,
-        context: Option<Box<DecodeContext>>,
-        plain: &[u8],
-    ) {
-        self.running = false;
-        let generation = place.generation;
-        let known = self
-            .slots
-            .iter_mut()
-            .find(|known| known.generation == generation);
-        if let Some(known) = known {
-            self.recents.push(known.era, plain);
-            known.context = context;
-            known.waiting -= 1;
-        }
-        self.prune();
-    }
-
-    #[cfg(test)]
-    pub(super) fn recents(&self) -> impl Iterator<Item = &[u8]> {
-        self.recents.all()
     }
 }
 
