@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::retained::Retained;
 use super::stream::{Company, Queued, SendStream};
 use crate::wire::{MESSAGE_CHARGE, Place, RecordWriter, StreamId};
 
@@ -53,7 +54,7 @@ impl BlockBuilder {
     /// its last record has no length and nothing may follow.
     pub(super) fn take(
         &mut self,
-        writer: &mut RecordWriter,
+        (writer, retained): (&mut RecordWriter, &mut Retained),
         stream: StreamId,
         send: &mut SendStream,
         room: usize,
@@ -103,6 +104,10 @@ impl BlockBuilder {
             writer.put(&mut self.bytes, stream, front.kind, place, payload_len);
             self.plain_len += self.bytes.len() - header_at + take;
             self.put_payload(front, send.front_sent, take);
+            if retained.is_on() {
+                retained.push_piece(stream, front, (send.front_sent, take));
+                send.unacked += 1;
+            }
             payload += take;
             member.drained += take;
             send.sent += take as u64 + send.front_charge();

@@ -34,6 +34,11 @@ pub struct SessionConfig {
     pub(super) probe_interval: Duration,
     pub(super) ack_delay: Duration,
     pub(super) handshake_timeout: Duration,
+    pub(super) resume_token: Option<[u8; 16]>,
+    pub(super) retransmit_memory: usize,
+    pub(super) resume_within: Duration,
+    pub(super) heartbeat: Option<Duration>,
+    pub(super) dead_after: Option<Duration>,
 }
 
 impl Default for SessionConfig {
@@ -65,6 +70,11 @@ impl Default for SessionConfig {
             probe_interval: Duration::from_millis(100),
             ack_delay: Duration::from_millis(10),
             handshake_timeout: Duration::from_secs(10),
+            resume_token: None,
+            retransmit_memory: 0,
+            resume_within: Duration::from_secs(30),
+            heartbeat: Some(Duration::from_secs(10)),
+            dead_after: Some(Duration::from_secs(30)),
         }
     }
 }
@@ -228,6 +238,47 @@ impl SessionConfig {
     #[must_use]
     pub const fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
+        self
+    }
+
+    /// About how many bytes of messages that were sent are kept until the peer has acknowledged them, so that the
+    /// session can go on over another connection when this one is lost ([`Session::reconnect`]); with so many, nothing more is
+    /// sent for a while. Default 0: none, and a session ends with its connection. It takes both sides.
+    ///
+    /// [`Session::reconnect`]: super::Session::reconnect
+    #[must_use]
+    pub const fn retransmit_memory(mut self, bytes: usize) -> Self {
+        self.retransmit_memory = bytes;
+        self
+    }
+
+    /// The secret name by which the connector may resume the session, chosen at random by the acceptor's driver; the
+    /// connector is told it. Default: none, so that sessions accepted end with their connection.
+    #[must_use]
+    pub const fn resume_token(mut self, token: Option<[u8; 16]>) -> Self {
+        self.resume_token = token;
+        self
+    }
+
+    /// How long a session waits for another connection. Default 30 s.
+    #[must_use]
+    pub const fn resume_within(mut self, limit: Duration) -> Self {
+        self.resume_within = limit;
+        self
+    }
+
+    /// After how long without a byte from the peer it is asked whether it is there. Default 10 s; `None`: never.
+    #[must_use]
+    pub const fn heartbeat(mut self, interval: Option<Duration>) -> Self {
+        self.heartbeat = interval;
+        self
+    }
+
+    /// After how long without a byte from the peer, though it was asked ([`Self::heartbeat`]), the connection counts as
+    /// lost. Default 30 s; `None`: never.
+    #[must_use]
+    pub const fn dead_after(mut self, limit: Option<Duration>) -> Self {
+        self.dead_after = limit;
         self
     }
 

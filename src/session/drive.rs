@@ -10,6 +10,7 @@ use super::error::SessionError;
 use super::event::Event;
 use super::job::{DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
 use super::receiver::Taken;
+use super::retained::Frame;
 use super::sender::late_bytes;
 use super::{Session, State};
 use crate::control::{BudgetRate, HistoryUse, SocketSample};
@@ -19,6 +20,9 @@ use crate::wire::{Control, Hello, Probe, ProbeReply, WireError};
 /// An acknowledgement travels with other output rather than alone if the last one is so long ago.
 /// Arbitrary: its bytes and time do not show at 500 a second.
 const ACK_SPACING: Duration = Duration::from_millis(2);
+
+/// A peer that is silent because the question has not left yet is looked at again so much later. Arbitrary.
+const SILENCE_AGAIN: Duration = Duration::from_millis(100);
 
 /// Bytes waiting to be written above which acknowledgements and probe replies wait too: a peer
 /// that sends and does not read must not make the output grow. Arbitrary, above what a block or two leave there.
@@ -41,22 +45,33 @@ impl Session {
     /// The session is over; the error is sticky, and the peer's go-away is in the output.
     pub fn handle_input(&mut self, now: Time, input: &mut BytesMut) -> Result<(), SessionError> {
         self.check_open()?;
-        self.receiver.begin_input(now, input.len());
+        self.now = self.now.max(now);
+        if self.is_waiting() {
+            return Ok(());
+        }
+        if self.receiver.begin_input(now, input.len()) {
+            self.heard_at = now;
+        }
         let result = self.take_input(now, input);
         self.receiver.end_input(input.len());
         self.fail_on(result)
     }
 
     fn take_input(&mut self, now: Time, input: &mut BytesMut) -> Result<(), WireError> {
-        if matches!(self.state, State::Handshaking { .. }) {
+        let is_first = matches!(self.state, State::Handshaking { .. });
+        if is_first || self.is_resuming() {
             let Some((hello, len)) = Hello::parse(input)? else {
                 return Ok(());
             };
             bytes::Buf::advance(input, len);
             self.receiver.wire_bytes += len as u64;
-            self.establish(&hello)?;
+            if is_first {
+                self.establish(&hello)?;
+            } else {
+                self.resume(&hello)?;
+            }
         }
-        while self.receiver.wants_input() && !matches!(self.state, State::Closed(_)) {
+        while self.receiver.wants_input() && self.is_connected() {
             match self.receiver.take_frame(now, input)? {
                 Taken::Nothing => break,
                 Taken::Control(Control::Probe(Probe { id })) => {
@@ -97,7 +112,8 @@ impl Session {
 
     /// Whether more bytes from the peer should be read now.
     pub fn wants_input(&self) -> bool {
-        !matches!(self.state, State::Closed(_)) && self.receiver.wants_input()
+        let connected = !matches!(self.state, State::Closed(_)) && !self.is_waiting();
+        connected && self.receiver.wants_input()
     }
 
     /// Takes in a block that was encoded in `elapsed`.
@@ -157,6 +173,7 @@ impl Session {
     pub fn handle_written(&mut self, now: Time, written: usize) {
         self.sender.on_written(now, written, &mut self.path);
         if written > 0 {
+            self.wrote_at = now;
             self.path.blocked_since = None;
         }
     }
@@ -187,6 +204,9 @@ impl Session {
     /// The handshake took too long.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), SessionError> {
         self.check_open()?;
+        self.now = self.now.max(now);
+        self.handle_outage(now)?;
+        self.handle_silence(now)?;
         if let State::Handshaking { deadline } = self.state {
             if now >= deadline {
                 let error = SessionError::HandshakeTimeout {
@@ -257,7 +277,8 @@ impl Session {
     /// Queues what is due for writing and gives out a block to be encoded, if there is one. Only one
     /// is under way at a time.
     pub fn poll_encode(&mut self, now: Time) -> Option<EncodeJob> {
-        if !matches!(self.state, State::Established | State::Draining) {
+        self.now = self.now.max(now);
+        if !self.is_connected() {
             return None;
         }
         self.put_due_control(now);
@@ -296,7 +317,7 @@ impl Session {
     /// Whether messages wait for their block or a block for its codec: decisions are due, and
     /// [`Self::handle_socket_sample`] is worth its cost.
     pub fn has_queued(&self) -> bool {
-        !self.sender.is_idle()
+        self.is_connected() && !self.sender.is_idle()
     }
 
     /// Bytes that wait to be written.
@@ -320,8 +341,11 @@ impl Session {
         match self.state {
             State::Handshaking { deadline } => Some(deadline),
             State::Closed(_) => None,
+            State::Established | State::Draining if !self.is_connected() => self.outage_due(),
             State::Established | State::Draining => {
                 let due = [
+                    self.silence_due()
+                        .map(|due| due.max(self.now + SILENCE_AGAIN)),
                     self.ack_due(),
                     self.probe_due(),
                     self.sender.held_until(),
@@ -355,12 +379,45 @@ impl Session {
             .filter(|_| reads)
     }
 
+    /// When the peer is to be asked whether it is there.
+    fn heartbeat_due(&self) -> Option<Time> {
+        let due = self.heard_at + self.config.heartbeat?;
+        self.sender.inflight.can_probe().then_some(due)
+    }
+
+    /// When a connection without a word from the peer counts as lost.
+    fn silence_due(&self) -> Option<Time> {
+        let asked = self.sender.inflight.probe_written()?;
+        Some(self.heard_at.max(asked) + self.config.dead_after?)
+    }
+
+    fn handle_silence(&mut self, now: Time) -> Result<(), SessionError> {
+        let is_due = self.silence_due().is_some_and(|due| now >= due);
+        let Some(limit) = self
+            .config
+            .dead_after
+            .filter(|_| is_due && self.is_connected())
+        else {
+            return self.check_open();
+        };
+        // On a slow link the question may not have left yet, but then something leaves.
+        let has_left = self.sender.link_backlog(now, &self.path) == 0;
+        if has_left || now >= self.wrote_at + limit {
+            let cause = SessionError::Silent { limit };
+            if !self.lose(cause.clone()) {
+                self.end(Err(cause));
+            }
+        }
+        self.check_open()
+    }
+
     fn probe_due(&self) -> Option<Time> {
         let due = match self.last_probe {
             Some(last) if !self.sender.wants_probe => last + self.config.probe_interval,
             _ => Time::ZERO,
         };
-        (self.sent_since_probe && self.sender.inflight.can_probe()).then_some(due)
+        let due = (self.sent_since_probe && self.sender.inflight.can_probe()).then_some(due);
+        due.into_iter().chain(self.heartbeat_due()).min()
     }
 
     /// Probes and their replies first, then acknowledgements; all of them ahead of data.
@@ -410,6 +467,24 @@ impl Session {
     }
 
     pub(super) fn put_control(&mut self, control: &Control) {
+        let frame = match control {
+            Control::Open(open) => Frame::Open(open.stream),
+            Control::Close(close) => Frame::Close(close.stream),
+            Control::GoAway(_) => Frame::GoAway,
+            _ => Frame::Passing,
+        };
+        if control.is_numbered() {
+            self.sender.retained.push(frame);
+        }
+        if let (true, Frame::Close(id)) = (self.sender.retained.is_on(), frame) {
+            if let Some(stream) = self.streams.find(id) {
+                stream.send.unacked += 1;
+            }
+        }
+        if self.is_waiting() || self.is_resuming() {
+            // What is kept goes over the next connection; the rest is said anew.
+            return;
+        }
         if control.is_numbered() {
             self.sender.inflight.on_control();
         }

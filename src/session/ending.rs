@@ -6,7 +6,8 @@ use crate::wire::{Close, CloseCode, Control, GoAway, GoAwayCode, StreamId, WireE
 
 impl Session {
     pub(super) fn end_if_lost(&mut self) {
-        if self.ending.input_ended && self.receiver.is_idle() {
+        let lost = self.ending.input_ended && self.receiver.is_idle();
+        if lost && !self.is_waiting() && !self.lose(SessionError::ConnectionLost) {
             self.end(Err(SessionError::ConnectionLost));
         }
     }
@@ -32,7 +33,8 @@ impl Session {
     }
 
     pub(super) fn go_away_if_drained(&mut self) {
-        if self.state != State::Draining || self.ending.sent_go_away || !self.sender.is_idle() {
+        let waits = self.state != State::Draining || self.ending.sent_go_away;
+        if waits || !self.is_connected() || !self.sender.is_idle() {
             return;
         }
         let waiting = self
@@ -56,7 +58,13 @@ impl Session {
     }
 
     pub(super) fn end_if_both_gone(&mut self) {
-        if self.ending.sent_go_away && self.ending.peer_gone {
+        // Who is to resume must not forget before the peer has everything.
+        if self.ending.both_gone() && self.sender.retained.is_empty() {
+            if self.is_resumable() {
+                // The last word is an acknowledgement: without it the peer would not let go.
+                let ack = self.receiver.ack(self.now);
+                self.put_control(&Control::Ack(ack));
+            }
             self.end(Ok(()));
         }
     }
@@ -76,11 +84,15 @@ impl Session {
     }
 
     pub(super) fn fail_on(&mut self, result: Result<(), WireError>) -> Result<(), SessionError> {
-        result.map_err(|error| {
+        let Err(error) = result else { return Ok(()) };
+        let error = SessionError::Peer(error);
+        if self.lose(error.clone()) {
+            return Ok(());
+        }
+        if let SessionError::Peer(error) = &error {
             self.put_go_away(error.code(), &error.to_string());
-            let error = SessionError::Peer(error);
-            self.end(Err(error.clone()));
-            error
-        })
+        }
+        self.end(Err(error.clone()));
+        Err(error)
     }
 }

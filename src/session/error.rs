@@ -24,6 +24,23 @@ pub enum SessionError {
     /// The connection ended without a go-away.
     #[error("the connection was lost")]
     ConnectionLost,
+    /// The session could not go on over another connection: its peer does not know it any more, because it was started
+    /// anew or has given it up. What became of messages: [`Session::deliveries`](super::Session::deliveries).
+    #[error("the peer has lost the session")]
+    Forgotten,
+    /// The connection was lost and no other came in its place in time. What became of messages:
+    /// [`Session::deliveries`](super::Session::deliveries).
+    #[error("the connection was lost, and no other took its place within {limit:?}")]
+    NotResumed {
+        /// The limit.
+        limit: Duration,
+    },
+    /// Nothing has come from the peer for too long, though it was asked.
+    #[error("the peer has been silent for {limit:?}")]
+    Silent {
+        /// The limit.
+        limit: Duration,
+    },
     /// The peer's handshake did not come in time.
     #[error("no handshake within {limit:?}")]
     HandshakeTimeout {

@@ -25,6 +25,11 @@ pub enum Event {
     StreamEnded(StreamId, CloseCode),
     /// Something about dictionaries that is worth keeping for the next session.
     Dictionary(DictionaryEvent),
+    /// The connection is lost, and why; the session waits for another. The driver closes what is left of it and calls
+    /// [`Session::reconnect`](super::Session::reconnect) when there is another one.
+    Disconnected(SessionError),
+    /// The session goes on over another connection.
+    Resumed,
     /// The session begins to close, from either side: what is queued still goes, but nothing new is
     /// taken.
     Closing,

@@ -128,6 +128,15 @@ const LONG_BUSY: Duration = Duration::from_millis(2);
 const LEAST_STRETCH: Duration = Duration::from_millis(1);
 
 impl Inflight {
+    /// Another connection begins: only what is counted over all of them stays.
+    pub(super) fn restart(&mut self) {
+        *self = Self {
+            blocks_sent: self.blocks_sent,
+            absurd: self.absurd,
+            ..Self::default()
+        };
+    }
+
     /// Numbered frames sent.
     pub(super) const fn sent(&self) -> u64 {
         self.sent
@@ -205,6 +214,11 @@ impl Inflight {
     /// Whether no probe is under way.
     pub(super) const fn can_probe(&self) -> bool {
         self.probe.is_none()
+    }
+
+    /// When the probe that is under way was written, if it is.
+    pub(super) fn probe_written(&self) -> Option<Time> {
+        self.probe.and_then(|probe| probe.written)
     }
 
     /// The number of a new probe, unless one is still under way.

@@ -20,6 +20,7 @@ use crate::wire::{WireError, plain_crc};
 #[derive(Debug)]
 pub struct EncodeJob {
     pub(super) arm: Arm,
+    pub(super) connection: u64,
     pub(super) plain: Vec<u8>,
     pub(super) wire: Vec<u8>,
     pub(super) with_check: bool,
@@ -42,6 +43,7 @@ impl EncodeJob {
 /// An [`EncodeJob`] that was run.
 #[derive(Debug)]
 pub struct EncodedBlock {
+    pub(super) connection: u64,
     pub(super) plain: Vec<u8>,
     pub(super) wire: Vec<u8>,
     pub(super) crc: u32,
@@ -212,6 +214,7 @@ impl CodecWorker {
     pub fn encode(&mut self, job: EncodeJob) -> EncodedBlock {
         let EncodeJob {
             arm,
+            connection,
             plain,
             mut wire,
             with_check,
@@ -232,6 +235,7 @@ impl CodecWorker {
         };
         let crc = if with_check { plain_crc(&plain) } else { 0 };
         EncodedBlock {
+            connection,
             plain,
             wire,
             crc,

@@ -28,6 +28,8 @@ mod path;
 mod peer;
 mod receiver;
 mod recent;
+mod resume;
+mod retained;
 mod sender;
 mod shadow;
 mod stats;
@@ -51,6 +53,8 @@ pub use self::job::{
 };
 use self::path::Path;
 use self::receiver::Receiver;
+pub use self::resume::Delivery;
+use self::resume::Resumption;
 use self::sender::Sender;
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]
@@ -135,6 +139,12 @@ pub struct Session {
     ending: Ending,
     /// Bytes of this side's hello.
     hello_len: u64,
+    resumption: Resumption,
+    /// The latest time that was said.
+    now: Time,
+    /// When bytes last came from the peer, and when the socket last took some for it.
+    heard_at: Time,
+    wrote_at: Time,
 }
 
 impl Session {
@@ -152,6 +162,7 @@ impl Session {
         sender.dictionaries = SendDictionaries::new(&mut config.dictionaries, config.seed);
         let mut hello = hello(role, &config);
         hello.dictionaries = receiver.dictionaries.hello();
+        hello.resume = Self::granted(&config, role);
         sender.output.put_small(|out| hello.put(out));
         let hello_len = sender.output.position();
         Ok(Self {
@@ -182,6 +193,10 @@ impl Session {
             finishing: Vec::new(),
             ending: Ending::default(),
             hello_len,
+            resumption: Resumption::default(),
+            now,
+            heard_at: now,
+            wrote_at: now,
             config,
         })
     }
@@ -492,9 +507,9 @@ impl Session {
             blocks_sent: self.sender.inflight.blocks_sent(),
             blocks_received: self.receiver.blocks,
             frames_unacked: self.sender.inflight.unacked(),
-            wire_sent: self.sender.output.position(),
+            wire_sent: self.resumption.wire_before.0 + self.sender.output.position(),
             hello_sent: self.hello_len,
-            wire_received: self.receiver.wire_bytes,
+            wire_received: self.resumption.wire_before.1 + self.receiver.wire_bytes,
             encode_nanos: self.sender.encode_nanos,
             decode_nanos: self.receiver.decode_nanos,
             rtt: self.path.known.rtt.smoothed(),
@@ -507,6 +522,7 @@ impl Session {
             peer_load: self.peer_load,
             shadows: self.sender.shadows.encoded,
             shadow_nanos: self.sender.shadows.nanos,
+            retained: self.sender.retained.bytes() as u64,
             history_sent: self.sender.history.memory() as u64,
             history_received: self.receiver.history.memory() as u64,
             dictionaries: {
@@ -528,6 +544,9 @@ fn features(config: &SessionConfig) -> Features {
     }
     if config.history_memory > 0 || config.history_received > 0 {
         features.0 |= Features::HISTORY.0;
+    }
+    if config.retransmit_memory > 0 {
+        features.0 |= Features::RESUME.0;
     }
     if config.dictionaries.takes_part() {
         features.0 |= Features::DICTIONARIES.0;
@@ -556,6 +575,7 @@ fn hello(role: Role, config: &SessionConfig) -> Hello {
         window: config.window,
         history_memory: config.history_received as u64,
         dictionaries: DictionaryOffer::default(),
+        resume: None,
     }
 }
 

@@ -15,7 +15,8 @@ use crate::wire::{
 const SATURATED: f64 = 0.98;
 
 impl Session {
-    pub(super) fn establish(&mut self, hello: &Hello) -> Result<(), WireError> {
+    /// Whether a hello can be that of this session's peer.
+    pub(super) fn check_hello(&self, hello: &Hello) -> Result<(), WireError> {
         if hello.role == self.role {
             return Err(WireError::Unexpected {
                 what: "a peer that has the same role, or this side itself",
@@ -36,10 +37,12 @@ impl Session {
             }
         };
         at_least("the peer's longest block", hello.max_block, 4 << 10)?;
-        at_least("the peer's window", hello.window, MIN_WINDOW)?;
-        let both = offered.common(hello.offered);
-        let with_check = both.contains(Features::CHECKSUMS);
-        self.peer_codecs = hello.codecs.iter().map(|peer| peer.codec).collect();
+        at_least("the peer's window", hello.window, MIN_WINDOW)
+    }
+
+    /// Begins to use the histories and dictionaries that both sides have memory for.
+    pub(super) fn agree_on_memory(&mut self, hello: &Hello) {
+        let both = features(&self.config).common(hello.offered);
         if both.contains(Features::HISTORY) {
             let here = self.config.history_memory;
             let there = usize::try_from(hello.history_memory).unwrap_or(usize::MAX);
@@ -55,6 +58,17 @@ impl Session {
             if self.sender.dictionaries.is_agreed() {
                 self.sender.history.leave_slots(FIRST_DICTIONARY_SLOT);
             }
+        }
+    }
+
+    pub(super) fn establish(&mut self, hello: &Hello) -> Result<(), WireError> {
+        self.check_hello(hello)?;
+        let both = features(&self.config).common(hello.offered);
+        let with_check = both.contains(Features::CHECKSUMS);
+        self.peer_codecs = hello.codecs.iter().map(|peer| peer.codec).collect();
+        self.agree_on_memory(hello);
+        if both.contains(Features::RESUME) {
+            self.agree_on_resuming(hello.resume);
         }
         let wanted = &self.config.arms;
         let rotation = self.config.rotation.as_ref().unwrap_or(wanted);
@@ -222,6 +236,7 @@ impl Session {
         ack.decoded
             .iter()
             .for_each(|report| known.decode.record(report));
+        self.release_retained(ack.frames);
         Ok(())
     }
 

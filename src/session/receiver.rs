@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use super::dictionaries::RecvDictionaries;
+use super::dictionaries::{DictionaryConfig, RecvDictionaries};
 use super::event::Event;
 use super::history::RecvHistory;
 use super::job::{DecodeJob, DecodedBlock};
@@ -75,7 +75,11 @@ pub(super) struct Receiver {
     inbound: VecDeque<Inbound>,
     jobs: VecDeque<DecodeJob>,
     next_job: u64,
+    /// The first of this connection.
+    first_job: u64,
     with_check: bool,
+    /// Whether frames other than blocks are acknowledged without one.
+    acknowledges_all: bool,
     max_block: usize,
     max_message: u64,
     accepts: fn(CodecId) -> bool,
@@ -85,6 +89,7 @@ pub(super) struct Receiver {
     pub(super) wire_bytes: u64,
     pub(super) decode_nanos: u64,
     last_block_at: Time,
+    last_input_at: Time,
     /// Since when the socket has had nothing to read; `None` while it may have.
     dry_since: Option<Time>,
     /// Bytes left of the input, with less than a frame or too much to be taken at once.
@@ -121,7 +126,9 @@ impl Receiver {
             inbound: VecDeque::new(),
             jobs: VecDeque::new(),
             next_job: 0,
+            first_job: 0,
             with_check: true,
+            acknowledges_all: false,
             max_block,
             max_message: max_message as u64,
             accepts: |codec| crate::codecs::info(codec).is_some(),
@@ -130,6 +137,7 @@ impl Receiver {
             wire_bytes: 0,
             decode_nanos: 0,
             last_block_at: Time::ZERO,
+            last_input_at: Time::ZERO,
             dry_since: None,
             left_over: 0,
             waited_nanos: 0,
@@ -147,6 +155,33 @@ impl Receiver {
 
     pub(super) const fn begin(&mut self, with_check: bool) {
         self.with_check = with_check;
+    }
+
+    /// From now on control frames are acknowledged too.
+    pub(super) const fn acknowledge_all(&mut self) {
+        self.acknowledges_all = true;
+    }
+
+    /// The connection is gone: nothing that has not taken effect will.
+    pub(super) fn cut(&mut self) {
+        self.inbound.clear();
+        self.jobs.clear();
+        self.first_job = self.next_job;
+    }
+
+    /// Another connection begins: nothing that has not taken effect will, and what is decoded of it is of no use.
+    pub(super) fn reconnect(&mut self, dictionaries: &DictionaryConfig) {
+        let max_message = usize::try_from(self.max_message).unwrap_or(usize::MAX);
+        let fresh = Self::new(self.max_block, max_message);
+        let old = core::mem::replace(self, fresh);
+        self.next_job = old.next_job;
+        self.first_job = old.next_job;
+        self.with_check = old.with_check;
+        self.acknowledges_all = old.acknowledges_all;
+        self.blocks = old.blocks;
+        self.decode_nanos = old.decode_nanos;
+        self.dictionaries = old.dictionaries;
+        self.dictionaries.restart(dictionaries);
     }
 
     /// Histories were agreed on: they may hold so much memory, and be so long.
@@ -167,13 +202,15 @@ impl Receiver {
         self.dry_since.is_some()
     }
 
-    /// Input of so many bytes is about to be read: new ones among them end a wait.
-    pub(super) fn begin_input(&mut self, now: Time, len: usize) {
+    /// Input of so many bytes is about to be read: new ones among them end a wait. Whether there are any.
+    pub(super) fn begin_input(&mut self, now: Time, len: usize) -> bool {
+        self.last_input_at = now;
         if len > self.left_over {
             let since = self.dry_since.take();
             let waited = since.map_or(Duration::ZERO, |since| now.saturating_since(since));
             self.waited_nanos = self.waited_nanos.saturating_add(saturating_nanos(waited));
         }
+        len > self.left_over
     }
 
     /// So many bytes of the input were left.
@@ -378,6 +415,9 @@ impl Receiver {
         block: DecodedBlock,
         elapsed: Duration,
     ) -> Result<(), WireError> {
+        if block.number < self.first_job {
+            return Ok(());
+        }
         let (bytes, crc) = block.result?;
         if let Some(place) = block.place {
             self.history.give_back(place, block.context, &bytes);
@@ -436,6 +476,9 @@ impl Receiver {
             match self.inbound.pop_front() {
                 Some(Inbound::Control(control)) => {
                     self.frames += u64::from(control.is_numbered());
+                    if self.acknowledges_all && control.is_numbered() {
+                        self.first_unacked_at.get_or_insert(self.last_input_at);
+                    }
                     return Ok(Some(control));
                 }
                 Some(Inbound::Block {

@@ -123,6 +123,13 @@ impl Shadows {
         };
     }
 
+    /// The block that waits will not be sent as it was built.
+    pub(super) fn cancel(&mut self) {
+        if matches!(self.state, State::Waiting(..)) {
+            self.state = State::Idle;
+        }
+    }
+
     pub(super) fn take_job(&mut self) -> Option<ShadowJob> {
         match core::mem::take(&mut self.state) {
             State::Ready(subject, job) => {

@@ -31,6 +31,8 @@ pub struct StreamStats {
     pub messages_sent: u64,
     /// Their bytes.
     pub payload_sent: u64,
+    /// Messages that the peer has acknowledged; counted only in sessions that can go on over another connection.
+    pub messages_delivered: u64,
     /// Messages received.
     pub messages_received: u64,
     /// Their bytes.
@@ -142,6 +144,9 @@ pub struct SessionStats {
     pub shadow_nanos: u64,
     /// Memory held for histories of what was sent, and of what was received, bytes.
     pub history_sent: u64,
+    /// Bytes of messages that were sent and wait for acknowledgement, to be sent again over another connection if need be,
+    /// with about what it takes to keep them.
+    pub retained: u64,
     /// See `history_sent`.
     pub history_received: u64,
     /// What was done with dictionaries.

@@ -74,7 +74,7 @@ pub(super) enum SendState {
     Finished,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Queued {
     pub(super) payload: Bytes,
     pub(super) kind: RecordKind,
@@ -109,6 +109,10 @@ pub(super) struct SendStream {
     pub(super) deficit: isize,
     /// The latest block that it is a member of, and where among the members.
     pub(super) place_in_block: (u64, usize),
+    /// Pieces of messages, and closes, that are kept until they are acknowledged.
+    pub(super) unacked: u32,
+    /// What is in the queue once more and was counted when it left it first.
+    pub(super) counted: usize,
 }
 
 impl SendStream {
@@ -124,6 +128,8 @@ impl SendStream {
             is_ready: false,
             deficit: 0,
             place_in_block: (0, 0),
+            unacked: 0,
+            counted: 0,
         }
     }
 
@@ -277,7 +283,7 @@ impl Streams {
         if stream.send.state != SendState::Finished || stream.recv.ended.is_none() {
             return false;
         }
-        let over = stream.recv.queue.is_empty();
+        let over = stream.recv.queue.is_empty() && stream.send.unacked == 0;
         let group = stream.send.group;
         if core::mem::replace(&mut stream.is_open, false) {
             *self.count_mut(id) -= 1;

@@ -47,6 +47,10 @@ pub(super) struct Link {
     pub(super) carried: u64,
     /// All bytes taken from the sender, if somebody wants them.
     pub(super) tapped: Option<Vec<u8>>,
+    /// The sender ends with what it has written.
+    ended: bool,
+    /// Everything is lost, and nobody is told.
+    pub(super) silent: bool,
 }
 
 impl Link {
@@ -59,7 +63,47 @@ impl Link {
             free_at: None,
             carried: 0,
             tapped: None,
+            ended: false,
+            silent: false,
         }
+    }
+
+    /// The sender writes nothing more.
+    pub(super) const fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Everything on its way is lost, and the receiver sees the end.
+    pub(super) fn cut(&mut self) {
+        self.waiting.clear();
+        self.waiting_len = 0;
+        self.flying.clear();
+        self.ended = true;
+    }
+
+    /// Whether the receiver sees the end now.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended && !self.silent && self.waiting_len == 0 && self.flying.is_empty()
+    }
+
+    /// Another connection: nothing of this one is left.
+    pub(super) fn renew(&mut self) {
+        let fresh = Self::new(self.config);
+        let old = core::mem::replace(self, fresh);
+        self.carried = old.carried;
+        self.tapped = old.tapped;
+    }
+
+    /// Changes one bit of the last piece that is on its way; whether there was one.
+    pub(super) fn damage(&mut self, bit: u64) -> bool {
+        let Some((_, bytes)) = self.flying.back_mut() else {
+            return false;
+        };
+        let mut damaged = bytes.to_vec();
+        let bit = bit % (damaged.len() as u64 * 8);
+        damaged[(bit / 8) as usize] ^= 1 << (bit % 8);
+        *bytes = damaged.into();
+        true
     }
 
     /// Bytes taken from the sender that are not on the link yet.
@@ -73,6 +117,9 @@ impl Link {
     }
 
     pub(super) fn write(&mut self, now: Time, bytes: Bytes) {
+        if self.ended {
+            return;
+        }
         self.waiting_len += bytes.len();
         if let Some(tapped) = &mut self.tapped {
             tapped.extend_from_slice(&bytes);
@@ -123,6 +170,9 @@ impl Link {
     /// When something happens next: a piece arrives, or the link becomes free for what waits.
     pub(super) fn next_event(&self) -> Option<Time> {
         let arrival = self.flying.front().map(|(at, _)| *at);
+        if self.silent {
+            return None;
+        }
         let free = if self.waiting_len == 0 {
             None
         } else {
@@ -133,6 +183,9 @@ impl Link {
 
     /// Takes what has arrived.
     pub(super) fn receive(&mut self, now: Time, into: &mut BytesMut) {
+        if self.silent {
+            return;
+        }
         while self.flying.front().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, piece)) = self.flying.pop_front() {
                 into.extend_from_slice(&piece);

@@ -9,6 +9,7 @@
 mod costs;
 mod cpu;
 mod experiment;
+mod fault;
 mod link;
 mod node;
 
@@ -22,11 +23,12 @@ pub use self::cpu::CpuConfig;
 pub use self::experiment::{
     At, Change, Experiment, ExperimentError, Oracle, Outcome, Pace, Traffic, Window,
 };
+pub use self::fault::Fault;
 use self::link::Link;
 pub use self::link::LinkConfig;
 use self::node::Node;
 pub use crate::codecs::memo::Memo;
-use crate::control::CpuGuardConfigError;
+use crate::control::{CpuGuardConfigError, PolicyConfig};
 use crate::session::{
     ConfigError, Decision, Event, Message, Role, SendError, Session, SessionConfig, StreamConfig,
 };
@@ -185,6 +187,32 @@ impl World {
             .send(stream, payload, RecordKind::Message)
     }
 
+    /// As [`Self::send`], for a message that nothing else may be compressed with.
+    ///
+    /// # Errors
+    ///
+    /// See [`Session::send_sensitive`].
+    pub fn send_sensitive(
+        &mut self,
+        end: End,
+        stream: StreamId,
+        payload: Bytes,
+    ) -> Result<(), SendError> {
+        self.nodes[end.index()]
+            .session
+            .send_sensitive(stream, payload, RecordKind::Message)
+    }
+
+    /// Sets the policy of a stream at `end` from now on.
+    pub fn set_policy(&mut self, end: End, stream: StreamId, policy: PolicyConfig) {
+        self.nodes[end.index()].session.set_policy(stream, policy);
+    }
+
+    /// Ends a stream's direction out of `end` once everything queued is sent.
+    pub fn finish(&mut self, end: End, stream: StreamId) {
+        self.nodes[end.index()].session.finish(stream);
+    }
+
     /// Begins a clean close at `end`.
     pub fn close(&mut self, end: End) {
         self.nodes[end.index()].session.close();
@@ -271,6 +299,7 @@ impl World {
             let (out, back) = (end.index(), end.other().index());
             self.links[out].advance(self.now);
             self.links[back].receive(self.now, &mut self.nodes[out].arrived);
+            self.nodes[out].arrived_all = self.links[back].is_over();
             self.nodes[out].run(self.now, end, &mut self.links[out], &mut self.happenings);
         }
     }

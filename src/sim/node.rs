@@ -11,9 +11,11 @@ use super::link::Link;
 use super::{CodecCosts, End, Happening, Memo, NodeConfig, SimError};
 use crate::control::SocketSample;
 use crate::session::{
-    CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, Event, Role, Session, ShadowedBlock,
+    CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, Event, Role, Session, SessionConfig,
+    ShadowedBlock,
 };
 use crate::units::{Time, saturating_nanos};
+use crate::wire::Hello;
 
 /// Codec work that is done at a certain time.
 #[derive(Debug)]
@@ -38,10 +40,31 @@ pub(super) struct Node {
     shadowing: Option<Work<ShadowedBlock>>,
     decoding: VecDeque<Work<DecodedBlock>>,
     dictionary: Option<Work<DictionaryWork>>,
+    /// Nothing more comes over this connection.
+    pub(super) arrived_all: bool,
+    /// The session knows that.
+    told_end: bool,
+    connection: Connection,
+    /// It does nothing before.
+    asleep_until: Option<Time>,
+    /// The session's settings, without what it began with.
+    config: SessionConfig,
+}
+
+/// What the node's session has to do with the connection that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connection {
+    /// It is the session's.
+    Own,
+    /// Its hello will say whose it is; whatever the session had before leads nowhere.
+    Unknown,
+    /// The session has done with it.
+    Gone,
 }
 
 impl Node {
     pub(super) fn new(role: Role, config: NodeConfig, costs: CodecCosts) -> Result<Self, SimError> {
+        let settings = config.session.clone().resume_token(None);
         let mut session = Session::new(role, config.session, Time::ZERO)?;
         let cpu = Cpu::new(config.cpu)?;
         session.set_budget(Time::ZERO, cpu.budget());
@@ -57,7 +80,70 @@ impl Node {
             shadowing: None,
             decoding: VecDeque::new(),
             dictionary: None,
+            arrived_all: false,
+            told_end: false,
+            connection: Connection::Own,
+            asleep_until: None,
+            config: settings,
         })
+    }
+
+    pub(super) fn sleep(&mut self, until: Time) {
+        self.asleep_until = self.asleep_until.max(Some(until));
+    }
+
+    /// This node connects.
+    pub(super) fn begin_connection(&mut self) {
+        self.forget_input();
+        self.connection = Connection::Own;
+    }
+
+    /// The other node connects.
+    pub(super) fn await_connection(&mut self) {
+        self.forget_input();
+        self.connection = Connection::Unknown;
+    }
+
+    fn forget_input(&mut self) {
+        self.arrived.clear();
+        self.input.clear();
+        self.handled = None;
+        self.told_end = false;
+    }
+
+    /// Whose the connection is, once its hello is there.
+    fn identify(&mut self, now: Time, link: &mut Link) {
+        let Ok(Some((hello, _))) = Hello::parse(&self.input) else {
+            return;
+        };
+        let asked = hello.resume.map(|resume| resume.token);
+        let known = asked.is_some() && asked == self.session.resume_token();
+        if known && self.session.reconnect(now).is_ok() {
+            self.connection = Connection::Own;
+            return;
+        }
+        // What answers is another session, as after a restart.
+        self.connection = Connection::Gone;
+        if let Ok(other) = Session::new(Role::Acceptor, self.config.clone(), now) {
+            let mut slices = [IoSlice::new(&[]); 4];
+            let filled = other.fill_slices(&mut slices);
+            let hello: Vec<u8> = slices[..filled]
+                .iter()
+                .flat_map(|slice| slice.to_vec())
+                .collect();
+            link.write(now, hello.into());
+        }
+    }
+
+    /// The end of what the peer sends on this connection.
+    fn take_end(&mut self) {
+        let all_read = self.arrived.is_empty() && self.handled.is_none();
+        if self.arrived_all && all_read && !self.told_end {
+            self.told_end = true;
+            if self.connection == Connection::Own {
+                self.session.handle_eof();
+            }
+        }
     }
 
     pub(super) fn remember_in(&mut self, memo: Memo) {
@@ -65,6 +151,9 @@ impl Node {
     }
 
     pub(super) fn next_event(&self, now: Time) -> Option<Time> {
+        if self.asleep_until.is_some_and(|until| until > now) {
+            return self.asleep_until;
+        }
         let encoded = self.encoding.as_ref().map(|work| work.done);
         let shadowed = self.shadowing.as_ref().map(|work| work.done);
         let decoded = self.decoding.front().map(|work| work.done);
@@ -97,6 +186,9 @@ impl Node {
         link: &mut Link,
         happenings: &mut VecDeque<Happening>,
     ) {
+        if self.asleep_until.is_some_and(|until| until > now) {
+            return;
+        }
         if self.cpu.advance(now) {
             self.session.set_budget(now, self.cpu.budget());
             self.session.set_load(self.cpu.load());
@@ -110,7 +202,17 @@ impl Node {
         self.read(now);
         // An error shows as the event of a closed session.
         let _ = self.session.handle_timeout(now);
-        let _ = self.session.handle_input(now, &mut self.input);
+        if self.connection == Connection::Unknown {
+            self.identify(now, link);
+        }
+        match self.connection {
+            Connection::Own => {
+                let _ = self.session.handle_input(now, &mut self.input);
+            }
+            Connection::Unknown => {}
+            Connection::Gone => self.input.clear(),
+        }
+        self.take_end();
         if self.arrived.is_empty() && self.handled.is_none() {
             self.session.handle_dry(now);
         }
@@ -130,6 +232,11 @@ impl Node {
                     });
                 }
             } else {
+                if let (Event::Disconnected(_), Connection::Own) = (&event, self.connection) {
+                    self.connection = Connection::Gone;
+                    self.input.clear();
+                    link.end();
+                }
                 happenings.push_back(Happening::Event(end, event));
             }
         }
@@ -243,7 +350,12 @@ impl Node {
     fn write(&mut self, now: Time, link: &mut Link) {
         loop {
             let room = link.room();
-            if self.session.output_len() == 0 {
+            let left = self.session.output_len();
+            if left == 0 {
+                return;
+            }
+            if self.connection != Connection::Own {
+                self.session.handle_written(now, left);
                 return;
             }
             if room == 0 {

@@ -517,6 +517,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     .values()
                     .for_each(|stream| stream.close_sending()),
                 Event::Dictionary(event) => self.node.dictionaries.on_event(&self.known_as, &event),
+                Event::Disconnected(_) | Event::Resumed => {}
                 Event::Closed(result) => self.on_closed(result),
             }
         }

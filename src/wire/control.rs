@@ -166,12 +166,14 @@ pub enum GoAwayCode {
     Undecodable,
     /// The side that says so has failed.
     Internal,
+    /// The session that was to go on over this connection is not known any more.
+    SessionLost,
     /// A code of a later version.
     Other(u64),
 }
 
 impl GoAwayCode {
-    const KNOWN: [Self; 8] = [
+    const KNOWN: [Self; 9] = [
         Self::Done,
         Self::Protocol,
         Self::Version,
@@ -180,6 +182,7 @@ impl GoAwayCode {
         Self::Integrity,
         Self::Undecodable,
         Self::Internal,
+        Self::SessionLost,
     ];
 
     fn from_wire(number: u64) -> Self {
@@ -211,6 +214,7 @@ impl core::fmt::Display for GoAwayCode {
             Self::Integrity => f.write_str("checksum mismatch"),
             Self::Undecodable => f.write_str("undecodable block"),
             Self::Internal => f.write_str("internal failure"),
+            Self::SessionLost => f.write_str("session lost"),
             Self::Other(number) => write!(f, "reason {number}"),
         }
     }

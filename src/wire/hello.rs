@@ -31,6 +31,7 @@ const TAG_FEATURES: u8 = 3;
 const TAG_LIMITS: u8 = 4;
 const TAG_HISTORY: u8 = 144;
 const TAG_DICTIONARIES: u8 = 145;
+const TAG_RESUME: u8 = 146;
 
 /// Which side of a connection one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,29 @@ pub struct Hello {
     pub history_memory: u64,
     /// The dictionaries that this side receives and holds.
     pub dictionaries: DictionaryOffer,
+    /// The session that goes on over this connection, or that may go on over another.
+    pub resume: Option<Resume>,
+}
+
+/// The name of a session that outlives its connections, and how far it has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Resume {
+    /// Chosen at random by the acceptor, and a secret: who knows it can take the session over.
+    pub token: [u8; 16],
+    /// Which connection of the session this is, counted by the connector; 0 is the first.
+    pub connection: u64,
+    /// Numbered frames of the session that have taken effect at the side that says so.
+    pub received: u64,
+}
+
+impl core::fmt::Debug for Resume {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // Not the token.
+        f.debug_struct("Resume")
+            .field("connection", &self.connection)
+            .field("received", &self.received)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A codec that a side can decode.
@@ -103,6 +127,8 @@ impl Features {
     pub const HISTORY: Self = Self(2);
     /// Slots that stand for a dictionary.
     pub const DICTIONARIES: Self = Self(4);
+    /// Sessions that go on over another connection.
+    pub const RESUME: Self = Self(8);
 
     /// Whether all of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
@@ -179,6 +205,13 @@ impl Hello {
         if self.dictionaries.max_len > 0 {
             put_field(out, TAG_DICTIONARIES, |value| self.dictionaries.put(value));
         }
+        if let Some(resume) = &self.resume {
+            put_field(out, TAG_RESUME, |value| {
+                value.extend_from_slice(&resume.token);
+                put_varint(value, resume.connection);
+                put_varint(value, resume.received);
+            });
+        }
         let body_len = (out.len() - start - HELLO_PREFIX_LEN) as u16;
         out[start + 6..start + HELLO_PREFIX_LEN].copy_from_slice(&body_len.to_le_bytes());
         let crc = plain_crc(&out[start..]);
@@ -247,6 +280,7 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
     let mut limits = None;
     let mut history_memory = 0;
     let mut dictionaries = DictionaryOffer::default();
+    let mut resume = None;
     let mut fields = Fields::new("handshake", body);
     let mut seen = [false; FIRST_IGNORABLE as usize];
     while !fields.is_empty() {
@@ -288,8 +322,19 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
                 inner.finish()?;
             }
             TAG_DICTIONARIES => dictionaries = DictionaryOffer::parse(inner)?,
+            TAG_RESUME => {
+                let mut token = [0; 16];
+                token.copy_from_slice(inner.bytes(16)?);
+                let (connection, received) = (inner.varint()?, inner.varint()?);
+                inner.finish()?;
+                resume = Some(Resume {
+                    token,
+                    connection,
+                    received,
+                });
+            }
             // They may be skipped.
-            FIRST_IGNORABLE..=143 | 146.. => {}
+            FIRST_IGNORABLE..=143 | 147.. => {}
             _ => {
                 return Err(WireError::Unknown {
                     what: "handshake field",
@@ -317,6 +362,7 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
         window,
         history_memory,
         dictionaries,
+        resume,
     })
 }
 

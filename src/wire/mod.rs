@@ -28,7 +28,7 @@ pub use self::header::{
     Slot, parse_frame,
 };
 pub use self::hello::{
-    Features, HELLO_PREFIX_LEN, Hello, MAGIC, MAX_HELLO_LEN, PeerCodec, Role, VERSION_MAX,
+    Features, HELLO_PREFIX_LEN, Hello, MAGIC, MAX_HELLO_LEN, PeerCodec, Resume, Role, VERSION_MAX,
     VERSION_MIN, negotiate_version,
 };
 pub(crate) use self::record::Place;

@@ -8,4 +8,5 @@ mod echo;
 mod experiment;
 mod oracle;
 mod starved;
+mod storm;
 mod thesis;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::job::{Job, Packed};
-use super::{DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryStats};
+use super::{DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryMemory, DictionaryStats};
 use crate::codecs::{CodecId, info};
 use crate::dictionary::{Dictionary, DictionaryId, MIN_DICTIONARY_LEN};
 use crate::wire::{
@@ -64,6 +64,23 @@ impl RecvDictionaries {
             spare,
             ..Self::default()
         }
+    }
+
+    /// Another connection begins: with what there is.
+    pub(in crate::session) fn restart(&mut self, config: &DictionaryConfig) {
+        let mut memory = DictionaryMemory::default();
+        self.held().for_each(|it| memory.receive(it.clone()));
+        let config = DictionaryConfig {
+            memory: Some(Box::new(memory)),
+            ..config.clone()
+        };
+        let events = core::mem::take(&mut self.events);
+        *self = Self {
+            events,
+            received: self.received,
+            rejected: self.rejected,
+            ..Self::new(&config)
+        };
     }
 
     /// What the hello says.

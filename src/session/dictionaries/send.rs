@@ -129,6 +129,27 @@ impl SendDictionaries {
         }
     }
 
+    /// Another connection begins: the peer will say again what it takes and holds.
+    pub(in crate::session) fn restart(&mut self) {
+        for class in &mut self.classes {
+            class.number = None;
+        }
+        let old = core::mem::take(self);
+        *self = Self {
+            trainer: old.trainer,
+            names: old.names,
+            seed: old.seed,
+            classes: old.classes,
+            refused: old.refused,
+            training: old.training,
+            saved_nanos: old.saved_nanos,
+            filled_at: old.filled_at,
+            events: old.events,
+            stats: old.stats,
+            ..Self::default()
+        };
+    }
+
     /// Both sides take part; this is what the peer takes and holds.
     pub(in crate::session) fn begin(&mut self, peer: &DictionaryOffer) {
         if peer.max_len == 0 || peer.max_held == 0 || self.trainer.is_none() {

@@ -146,6 +146,14 @@ impl SendHistory {
         self.window_log = affordable_log(limits, window_log);
     }
 
+    /// Another connection begins: the peer holds nothing. What may be held here stays.
+    pub(in crate::session) fn restart(&mut self) {
+        *self = Self {
+            granted: self.granted,
+            ..Self::default()
+        };
+    }
+
     /// Slots from `end` on are for others.
     pub(in crate::session) fn leave_slots(&mut self, end: u8) {
         self.end_slot = end;

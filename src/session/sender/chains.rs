@@ -3,6 +3,7 @@
 use super::Sender;
 use crate::control::HistoryUse;
 use crate::session::history::SlotUse;
+use crate::session::retained::Frame;
 use crate::units::Time;
 use crate::wire::{Check, Control, Define, GroupId, RecordWriter};
 
@@ -43,8 +44,9 @@ impl Sender {
         }
     }
 
-    fn put_define(&mut self, define: Define) {
+    pub(super) fn put_define(&mut self, define: Define) {
         self.inflight.on_control();
+        self.retained.push(Frame::Passing);
         let define = Control::Define(define);
         self.output.put_small(|out| define.put(out));
     }

@@ -11,7 +11,7 @@ use crate::session::path::Path;
 use crate::session::stats::StreamStats;
 use crate::session::stream::Streams;
 use crate::units::{Time, saturating_nanos};
-use crate::wire::{BlockHeader, Control, GroupId, Slot};
+use crate::wire::{BlockHeader, GroupId, Slot};
 
 /// A block of so many bytes is copied behind its header: one slice in the write instead of two.
 /// Arbitrary: those with short headers (docs/wire.md).
@@ -102,6 +102,9 @@ impl Sender {
         streams: &mut Streams,
         path: &mut Path,
     ) {
+        if block.connection != self.connection {
+            return;
+        }
         let Some(Encoding {
             arm,
             texture,
@@ -114,6 +117,7 @@ impl Sender {
         self.budget.spend(now, elapsed);
         self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(elapsed));
         let EncodedBlock {
+            connection: _,
             plain,
             wire,
             crc,
@@ -142,9 +146,7 @@ impl Sender {
         let dictionary = dictionary.inspect(|way| {
             self.dictionaries.on_encoded(way, plain.len(), written);
             if let (Some(define), Some(_)) = (way.define, written) {
-                self.inflight.on_control();
-                let define = Control::Define(define);
-                self.output.put_small(|out| define.put(out));
+                self.put_define(define);
             }
         });
         // The estimates know the time that the arm took even where its result was of no use.
@@ -265,6 +267,7 @@ impl Sender {
             self.output.position(),
             fed,
         );
+        self.retained.push_block();
         let plain_len = self.builder.plain_len.max(1);
         for member in &self.builder.members {
             let Some(stream) = streams.find(member.stream) else {

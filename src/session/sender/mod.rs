@@ -21,6 +21,7 @@ use super::inflight::Inflight;
 use super::job::EncodeJob;
 use super::output::Output;
 use super::path::{Overhead, Path};
+use super::retained::Retained;
 use super::shadow::Shadows;
 use super::stream::{SendStream, Streams};
 use super::trace::Trace;
@@ -67,6 +68,8 @@ struct Encoding {
 pub(super) struct Sender {
     pub(super) output: Output,
     pub(super) inflight: Inflight,
+    /// What another connection would have to send again.
+    pub(super) retained: Retained,
     pub(super) arms: Arms,
     pub(super) budget: CodecBudget,
     pub(super) encode_nanos: u64,
@@ -78,6 +81,8 @@ pub(super) struct Sender {
     rng: Rng,
     builder: BlockBuilder,
     job: Option<EncodeJob>,
+    /// Which of the session's connections this is: what was encoded for another is of no use.
+    connection: u64,
     /// The block that is being encoded; its members stand in the builder.
     encoding: Option<Encoding>,
     pub(super) history: SendHistory,
@@ -117,6 +122,7 @@ impl Sender {
         Self {
             output: Output::default(),
             inflight: Inflight::default(),
+            retained: Retained::default(),
             arms: Arms::new(&[], &[], |_| false),
             budget: CodecBudget::limited(Time::ZERO, BudgetRate::ZERO),
             encode_nanos: 0,
@@ -127,6 +133,7 @@ impl Sender {
             rng: Rng::with_seed(seed),
             builder: BlockBuilder::default(),
             job: None,
+            connection: 0,
             encoding: None,
             history: SendHistory::default(),
             dictionaries: SendDictionaries::default(),
@@ -157,6 +164,37 @@ impl Sender {
         self.block_len = block_len;
     }
 
+    /// Streams get their turns anew.
+    pub(super) fn forget_turns(&mut self) {
+        self.ready.clear();
+    }
+
+    /// The connection is gone: everything that belongs to it is forgotten, but for what another one must send again.
+    pub(super) fn disconnect(&mut self) {
+        self.retained.disconnect();
+        self.connection += 1;
+        self.output = Output::default();
+        self.inflight.restart();
+        self.ready.clear();
+        self.chains = Chains::default();
+        self.builder.members.clear();
+        self.job = None;
+        self.encoding = None;
+        self.shadows.cancel();
+        self.history.restart();
+        self.dictionaries.restart();
+        self.piece_at = None;
+        self.last_slot = None;
+        self.run = 0;
+        self.overhead.emitted_at = None;
+        self.last_block_end = 0;
+        self.flight = Flight::default();
+        self.budget_at = None;
+        self.output_limit = 0;
+        self.wants_probe = false;
+        self.offered = None;
+    }
+
     /// Whether nothing is queued or being encoded.
     pub(super) fn is_idle(&self) -> bool {
         self.ready.is_empty() && self.encoding.is_none()
@@ -166,6 +204,7 @@ impl Sender {
     pub(super) fn held_until(&self) -> Option<Time> {
         let builds = self.encoding.is_none()
             && !self.ready.is_empty()
+            && !self.retained.is_full()
             && self.output.len() < self.output_limit;
         let held = self.flight.held_until().into_iter();
         held.chain(self.budget_at).min().filter(|_| builds)
@@ -201,6 +240,7 @@ impl Sender {
         while self.encoding.is_none()
             && self.output.len() < self.output_limit
             && !self.ready.is_empty()
+            && !self.retained.is_full()
             && self.build(now, streams, path, events)
         {}
         if self.offered.is_none() && self.output.len() > 0 {
@@ -303,6 +343,7 @@ impl Sender {
             });
             self.job = Some(EncodeJob {
                 arm,
+                connection: self.connection,
                 plain: core::mem::take(&mut self.builder.bytes),
                 wire: self.output.buffer(),
                 with_check: self.with_check,
@@ -335,10 +376,17 @@ impl Sender {
                     stats.regret = stats.regret.saturating_add(choice.regret);
                 }
             }
-            events.push_back(Event::Drained {
-                stream: member.stream,
-                bytes: member.drained,
+            let bytes = streams.find(member.stream).map_or(0, |stream| {
+                let counted = stream.send.counted.min(member.drained);
+                stream.send.counted -= counted;
+                member.drained - counted
             });
+            if bytes > 0 {
+                events.push_back(Event::Drained {
+                    stream: member.stream,
+                    bytes,
+                });
+            }
         }
     }
 
@@ -425,9 +473,14 @@ impl Sender {
             };
             let before = self.builder.plain_len;
             let writer = &mut self.chains.of(chain).writer;
-            let complete = self
-                .builder
-                .take(writer, id, send, block_len, quantum, no_others);
+            let complete = self.builder.take(
+                (writer, &mut self.retained),
+                id,
+                send,
+                block_len,
+                quantum,
+                no_others,
+            );
             let taken = self.builder.plain_len - before;
             send.deficit -= isize::try_from(taken).unwrap_or(isize::MAX);
             send.is_ready = send.can_send();

@@ -1,0 +1,257 @@
+//! Sessions that go on over another connection: how a connector connects again, and how an acceptor finds the session
+//! that a connection is for.
+
+use core::any::Any;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, Weak};
+
+use bytes::BytesMut;
+use tokio::sync::mpsc;
+use tokio::time::Sleep;
+
+use super::shared::lock;
+
+/// How sessions outlive their connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumeConfig {
+    pub(super) within: Duration,
+    pub(super) memory: usize,
+    pub(super) first_wait: Duration,
+    pub(super) most_wait: Duration,
+}
+
+impl Default for ResumeConfig {
+    /// Arbitrary: an outage of half a minute, and the windows of 16 streams.
+    fn default() -> Self {
+        Self {
+            within: Duration::from_secs(30),
+            memory: 16 << 20,
+            first_wait: Duration::from_millis(50),
+            most_wait: Duration::from_secs(5),
+        }
+    }
+}
+
+impl ResumeConfig {
+    /// How long a session waits for another connection. Default 30 s.
+    #[must_use]
+    pub const fn within(mut self, limit: Duration) -> Self {
+        self.within = limit;
+        self
+    }
+
+    /// About how many bytes of messages that were sent are kept until they are acknowledged; with so many, nothing more
+    /// is sent for a while. Default 16 MiB.
+    #[must_use]
+    pub const fn memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// How long a connector waits before it connects again: up to `first` before the first attempt, up to twice as
+    /// long before each further one, up to `most`; how long within that is drawn at random, so that many whose
+    /// peer comes back do not all come at once. Default 50 ms and 5 s.
+    #[must_use]
+    pub const fn wait(mut self, first: Duration, most: Duration) -> Self {
+        self.first_wait = first;
+        self.most_wait = most;
+        self
+    }
+}
+
+/// How long one attempt to connect may take. Arbitrary.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+type Dialing<I> = Pin<Box<dyn Future<Output = io::Result<I>> + Send>>;
+pub(super) type Dial<I> = Box<dyn Fn() -> Dialing<I> + Send>;
+
+/// A connector's way to another connection.
+pub(super) struct Redial<I> {
+    dial: Dial<I>,
+    config: ResumeConfig,
+    rng: fastrand::Rng,
+    /// Attempts since a connection last stood.
+    attempts: u32,
+    state: RedialState<I>,
+}
+
+enum RedialState<I> {
+    Idle,
+    Waiting(Pin<Box<Sleep>>),
+    Dialing(Dialing<I>),
+}
+
+impl<I: 'static> Redial<I> {
+    pub(super) fn new(dial: Dial<I>, config: ResumeConfig, seed: u64) -> Self {
+        Self {
+            dial,
+            config,
+            rng: fastrand::Rng::with_seed(seed),
+            attempts: 0,
+            state: RedialState::Idle,
+        }
+    }
+
+    /// The connection is lost.
+    pub(super) fn begin(&mut self) {
+        let most = most_wait(&self.config, self.attempts);
+        self.attempts = self.attempts.saturating_add(1);
+        let wait = most.mul_f64(self.rng.f64());
+        self.state = RedialState::Waiting(Box::pin(tokio::time::sleep(wait)));
+    }
+
+    /// A connection stands.
+    pub(super) fn on_connected(&mut self) {
+        self.attempts = 0;
+    }
+
+    /// No connection is wanted any more.
+    pub(super) fn stop(&mut self) {
+        self.state = RedialState::Idle;
+    }
+
+    /// Another connection, once there is one.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<I> {
+        loop {
+            match &mut self.state {
+                RedialState::Idle => return None,
+                RedialState::Waiting(sleep) => {
+                    if sleep.as_mut().poll(cx).is_pending() {
+                        return None;
+                    }
+                    let dialing = (self.dial)();
+                    self.state = RedialState::Dialing(Box::pin(async move {
+                        tokio::time::timeout(DIAL_TIMEOUT, dialing)
+                            .await
+                            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+                    }));
+                }
+                RedialState::Dialing(dialing) => match dialing.as_mut().poll(cx) {
+                    Poll::Pending => return None,
+                    Poll::Ready(Ok(io)) => {
+                        self.state = RedialState::Idle;
+                        return Some(io);
+                    }
+                    Poll::Ready(Err(_)) => self.begin(),
+                },
+            }
+        }
+    }
+}
+
+/// The longest wait before an attempt after so many.
+fn most_wait(config: &ResumeConfig, attempts: u32) -> Duration {
+    let factor = 2_u32.saturating_pow(attempts);
+    config.first_wait.saturating_mul(factor).min(config.most_wait)
+}
+
+/// Takes a connection whose hello says that it is for this session, with what was read of it.
+trait Attach: Send + Sync {
+    fn attach(&self, io: Box<dyn Any + Send>, input: BytesMut) -> bool;
+}
+
+struct Door<I>(mpsc::UnboundedSender<(I, BytesMut)>);
+
+impl<I: Send + 'static> Attach for Door<I> {
+    fn attach(&self, io: Box<dyn Any + Send>, input: BytesMut) -> bool {
+        // A session over one kind of carrier does not go on over another.
+        io.downcast::<I>()
+            .is_ok_and(|io| self.0.send((*io, input)).is_ok())
+    }
+}
+
+/// The sessions of a node that may be resumed, by their secret names.
+#[derive(Default)]
+pub(super) struct Resumable {
+    doors: Mutex<HashMap<[u8; 16], Arc<dyn Attach>>>,
+}
+
+impl core::fmt::Debug for Resumable {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // Not the names.
+        f.debug_struct("Resumable")
+            .field("sessions", &lock(&self.doors).len())
+            .finish()
+    }
+}
+
+/// Where a session's further connections come in; as long as it lives, they find it.
+pub(super) struct Arrivals<I> {
+    inbox: mpsc::UnboundedReceiver<(I, BytesMut)>,
+    token: [u8; 16],
+    registry: Weak<Resumable>,
+}
+
+impl<I> Drop for Arrivals<I> {
+    fn drop(&mut self) {
+        if let Some(registry) = self.registry.upgrade() {
+            lock(&registry.doors).remove(&self.token);
+        }
+    }
+}
+
+impl<I> Arrivals<I> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<(I, BytesMut)> {
+        match self.inbox.poll_recv(cx) {
+            Poll::Ready(arrival) => arrival,
+            Poll::Pending => None,
+        }
+    }
+}
+
+impl Resumable {
+    /// Has connections with this token find their session.
+    pub(super) fn register<I: Send + 'static>(self: &Arc<Self>, token: [u8; 16]) -> Arrivals<I> {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        lock(&self.doors).insert(token, Arc::new(Door(sender)));
+        Arrivals {
+            inbox,
+            token,
+            registry: Arc::downgrade(self),
+        }
+    }
+
+    /// Gives a connection to the session that it is for; false if there is none.
+    pub(super) fn attach(
+        &self,
+        token: &[u8; 16],
+        io: Box<dyn Any + Send>,
+        input: BytesMut,
+    ) -> bool {
+        let door = lock(&self.doors).get(token).cloned();
+        door.is_some_and(|door| door.attach(io, input))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let config = ResumeConfig::default().wait(Duration::from_millis(10), Duration::from_millis(100));
+        let waits: Vec<_> = [0, 1, 2, 3, 4, 40]
+            .map(|attempts| most_wait(&config, attempts).as_millis())
+            .into();
+        assert_eq!(waits, [10, 20, 40, 80, 100, 100]);
+    }
+
+    #[test]
+    fn a_connection_finds_its_session_while_that_lives() {
+        let registry = Arc::new(Resumable::default());
+        let arrivals: Arrivals<u32> = registry.register([7; 16]);
+        let attach = |token: u8, io: Box<dyn Any + Send>| {
+            registry.attach(&[token; 16], io, BytesMut::from(&b"hello"[..]))
+        };
+        assert!(attach(7, Box::new(1_u32)));
+        assert!(!attach(8, Box::new(1_u32)), "another session");
+        assert!(!attach(7, Box::new("another carrier")));
+        drop(arrivals);
+        assert!(!attach(7, Box::new(1_u32)));
+    }
+}
