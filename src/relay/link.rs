@@ -19,6 +19,11 @@ use super::{LinkConfig, now};
 pub(super) struct Link {
     state: Mutex<State>,
     carried: AtomicU64,
+    /// How often all connections were cut, and how often they were silenced.
+    cuts: AtomicU64,
+    silences: AtomicU64,
+    /// The bit to change of what is carried next, by its number and one more; 0 for none.
+    damage: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -47,7 +52,31 @@ impl Link {
                 free_at: now,
             }),
             carried: AtomicU64::new(0),
+            cuts: AtomicU64::new(0),
+            silences: AtomicU64::new(0),
+            damage: AtomicU64::new(0),
         }
+    }
+
+    /// Cuts the connections that there are; they must be told to look.
+    pub(super) fn cut(&self) {
+        self.cuts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Drops everything on the connections that there are; they must be told to look.
+    pub(super) fn silence(&self) {
+        self.silences.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Changes one bit of what is carried next.
+    pub(super) fn damage(&self, bit: u64) {
+        self.damage.store(bit.saturating_add(1), Ordering::SeqCst);
+    }
+
+    /// What has been done to the connections so far.
+    fn faults(&self) -> (u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
+        (count(&self.cuts), count(&self.silences))
     }
 
     pub(super) fn configure(&self, now: Instant, config: LinkConfig) {
@@ -172,6 +201,9 @@ impl Pipe {
 
     /// Gives what has arrived to `to`, as far as it accepts it.
     fn deliver(&mut self, to: &Socket, link: &Link) -> io::Result<()> {
+        if !self.arrived.is_empty() && link.damage.load(Ordering::Relaxed) > 0 {
+            self.damage(link.damage.swap(0, Ordering::SeqCst));
+        }
         while let Some(bytes) = self.arrived.front_mut() {
             let written = match to.try_write(bytes) {
                 Ok(written) => written,
@@ -186,6 +218,17 @@ impl Pipe {
             link.carried.fetch_add(written as u64, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Changes bit `number` less one of the piece that is delivered next.
+    fn damage(&mut self, number: u64) {
+        let (Some(bytes), Some(bit)) = (self.arrived.front_mut(), number.checked_sub(1)) else {
+            return;
+        };
+        let mut damaged = bytes.to_vec();
+        let bit = bit % (damaged.len() as u64 * 8);
+        damaged[(bit / 8) as usize] ^= 1 << (bit % 8);
+        *bytes = damaged.into();
     }
 
     /// Takes from `from` what it has, up to `room`.
@@ -210,6 +253,8 @@ pub(super) async fn carry(
 ) -> io::Result<()> {
     let mut pipe = Pipe::default();
     let mut config = link.config();
+    let (cuts, silences) = link.faults();
+    let mut silent = false;
     from.set_buffers(&config);
     loop {
         pipe.advance(now(), link, &config);
@@ -226,12 +271,23 @@ pub(super) async fn carry(
                 config = link.config();
                 from.set_buffers(&config);
                 pipe.sending = None;
+                let (cuts_now, silences_now) = link.faults();
+                if cuts_now != cuts {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+                silent |= silences_now != silences;
+                if silent {
+                    pipe = Pipe::default();
+                }
             }
             () = timer.sleep_until(next_at), if next_at.is_some() => {}
             writable = to.writable(), if pipe.arrived_len > 0 => writable?,
             readable = from.readable(), if room > 0 => {
                 readable?;
                 pipe.take(from, room)?;
+                if silent {
+                    pipe.queue.clear();
+                }
             }
         }
     }

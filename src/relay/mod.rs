@@ -67,6 +67,26 @@ impl LinkConfig {
     }
 }
 
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RelayFault {
+    /// The connections are cut: what is on its way is lost, and both ends see the end.
+    Cut,
+    /// Everything in one direction is lost from now on, and nobody is told.
+    Silence {
+        /// From the client to the target.
+        forward: bool,
+    },
+    /// One bit changes of what arrives next in one direction.
+    Damage {
+        /// From the client to the target.
+        forward: bool,
+        /// Which bit of the piece, modulo their number.
+        bit: u64,
+    },
+}
+
 /// What a relay has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayStats {
@@ -148,6 +168,20 @@ impl Relay {
         let now = now();
         self.shared.forward.configure(now, config);
         self.shared.backward.configure(now, config);
+        self.changes.send_replace(());
+    }
+
+    /// Has something go wrong, once, with the connections that there are.
+    pub fn inject(&self, fault: RelayFault) {
+        let link = |forward| match forward {
+            true => &self.shared.forward,
+            false => &self.shared.backward,
+        };
+        match fault {
+            RelayFault::Cut => self.shared.forward.cut(),
+            RelayFault::Silence { forward } => link(forward).silence(),
+            RelayFault::Damage { forward, bit } => link(forward).damage(bit),
+        }
         self.changes.send_replace(());
     }
 

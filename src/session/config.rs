@@ -375,6 +375,11 @@ impl SessionConfig {
         (self.history_memory, self.history_received)
     }
 
+    /// How long the peer's handshake may take, as set.
+    pub const fn handshake_limit(&self) -> Duration {
+        self.handshake_timeout
+    }
+
     /// The window of each stream, as set.
     pub const fn window_len(&self) -> u64 {
         self.window

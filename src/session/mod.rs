@@ -346,7 +346,9 @@ impl Session {
         }
         let send = &mut stream.send;
         let len = payload.len() + MESSAGE_CHARGE as usize;
-        if send.queued_bytes > 0 && send.queued_bytes + len > self.config.send_queue {
+        // What is to be sent again has had its place before.
+        let queued = send.queued_bytes - send.counted;
+        if queued > 0 && queued + len > self.config.send_queue {
             return Err(SendError::Full(Rejected(message.payload)));
         }
         stream.stats.messages_sent += 1;

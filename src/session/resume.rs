@@ -241,12 +241,11 @@ impl Session {
     /// The peer's hello of a further connection.
     pub(super) fn resume(&mut self, hello: &Hello) -> Result<(), WireError> {
         self.check_hello(hello)?;
-        let known = hello
-            .resume
-            .filter(|resume| Some(resume.token) == self.resumption.token);
-        let Some(resume) = known else {
+        // One that could not read this side's hello names no session.
+        let resume = hello.resume.ok_or(WireError::MissingField { field: "resume" })?;
+        if Some(resume.token) != self.resumption.token {
             return self.on_forgotten();
-        };
+        }
         if self.role == Role::Acceptor {
             // One that was delayed on the way must not take the place of a later one.
             let (field, given) = ("connection of the session", resume.connection);

@@ -113,8 +113,15 @@ impl Node {
 
     /// Whose the connection is, once its hello is there.
     fn identify(&mut self, now: Time, link: &mut Link) {
-        let Ok(Some((hello, _))) = Hello::parse(&self.input) else {
-            return;
+        let hello = match Hello::parse(&self.input) {
+            Ok(Some((hello, _))) => hello,
+            Ok(None) => return,
+            Err(_) => {
+                // It is closed without a word.
+                self.connection = Connection::Gone;
+                link.end();
+                return;
+            }
         };
         let asked = hello.resume.map(|resume| resume.token);
         let known = asked.is_some() && asked == self.session.resume_token();

@@ -12,7 +12,8 @@ use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 use super::shared::{Command, OpenCommand, Phase, Popped, Shared, StreamShared};
 use crate::control::PolicyConfig;
 use crate::session::{
-    Decision, OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
+    Decision, Delivery, OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig,
+    StreamStats,
 };
 use crate::wire::{MESSAGE_CHARGE, RecordKind, StreamId};
 
@@ -150,6 +151,14 @@ impl Connection {
     /// [`MAX_DECISIONS`]: crate::session::MAX_DECISIONS
     pub async fn take_decisions(&self) -> Option<VecDeque<Decision>> {
         self.handle.shared.take_decisions().await
+    }
+
+    /// What became of the messages of each stream when a session that could be resumed ([`NodeConfig::resume`]) has failed:
+    /// empty before that, and where everything was delivered.
+    ///
+    /// [`NodeConfig::resume`]: super::NodeConfig::resume
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        self.handle.shared.deliveries()
     }
 
     /// Closes the connection: what was sent is delivered first, and so is what the peer still sends.

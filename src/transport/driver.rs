@@ -21,6 +21,7 @@ use super::history::HistoryPart;
 use super::node::NodeShared;
 use super::pace::Pace;
 use super::path;
+use super::resume::{Another, Carrier};
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use super::socket::MOST_UNSENT;
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
@@ -81,7 +82,9 @@ enum State {
 }
 
 pub(super) struct Driver<I> {
-    io: I,
+    /// `None` while the session waits for another connection.
+    io: Option<I>,
+    another: Another<I>,
     session: Session,
     shared: Arc<Shared>,
     node: Arc<NodeShared>,
@@ -94,6 +97,8 @@ pub(super) struct Driver<I> {
     streams: HashMap<StreamId, Arc<StreamShared>, BuildIdHasher>,
     commands: Vec<Command>,
     input: BytesMut,
+    /// Bytes came with the connection that the session has not seen.
+    has_input: bool,
     input_ended: bool,
     work: JoinSet<Done>,
     timer: Pin<Box<Sleep>>,
@@ -116,7 +121,7 @@ pub(super) struct Driver<I> {
 
 impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     pub(super) fn new(
-        io: I,
+        carrier: Carrier<I>,
         session: Session,
         shared: Arc<Shared>,
         node: Arc<NodeShared>,
@@ -124,8 +129,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         (grant, history): (Arc<Grant>, HistoryPart),
         known_as: String,
     ) -> Self {
+        let Carrier { io, input, another } = carrier;
         Self {
-            io,
+            io: Some(io),
+            another,
             session,
             shared,
             node,
@@ -136,7 +143,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             history,
             streams: HashMap::default(),
             commands: Vec::new(),
-            input: BytesMut::new(),
+            has_input: !input.is_empty(),
+            input,
             input_ended: false,
             work: JoinSet::new(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -156,6 +164,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     fn round(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = self.take_commands(cx);
         moved |= self.poll_work(cx);
+        moved |= self.poll_another(cx);
         moved |= self.poll_read(cx);
         self.start_decoding();
         self.run_timers();
@@ -182,6 +191,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         let Some(closing) = &mut self.closing else {
             return;
         };
+        if !self.session.is_connected() {
+            // It has a limit of its own.
+            closing.since = self.now;
+            return;
+        }
         let progress = self.session.progress();
         // A large block on a slow link is written for long; small answers are no progress.
         let writes = moved && self.session.output_len() >= LARGE_OUTPUT;
@@ -310,13 +324,20 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.has_input && self.session.wants_input() {
+            self.has_input = false;
+            self.take_input(self.now);
+        }
         if self.input_ended || (self.state == State::Open && !self.session.wants_input()) {
             return false;
         }
+        let Some(io) = &mut self.io else {
+            return false;
+        };
         if self.input.capacity() - self.input.len() < READ_LEN / 4 {
             self.input.reserve(READ_LEN);
         }
-        let len = match poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input) {
+        let len = match poll_read_buf(Pin::new(io), cx, &mut self.input) {
             Poll::Pending => {
                 if !self.session.is_dry() {
                     self.now = self.clock.now();
@@ -392,18 +413,18 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     /// Tells the session what the system says of the socket, if that is of use for what comes next.
     fn sample_socket(&mut self) {
         let now = self.now;
+        let Some(io) = &self.io else { return };
         let due = self
             .sampled
             .is_none_or(|last| now.saturating_since(last) >= SAMPLE_INTERVAL);
         if due && self.session.has_queued() {
             self.sampled = Some(now);
-            self.session
-                .handle_socket_sample(now, path::sample(&self.io));
+            self.session.handle_socket_sample(now, path::sample(io));
             let limit = self.session.unsent_limit().min(MOST_UNSENT);
             // Not for every little change.
             if limit.abs_diff(self.unsent_limit) > self.unsent_limit / 2 {
                 self.unsent_limit = limit;
-                path::limit_unsent(&self.io, limit);
+                path::limit_unsent(io, limit);
             }
         }
     }
@@ -517,11 +538,54 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     .values()
                     .for_each(|stream| stream.close_sending()),
                 Event::Dictionary(event) => self.node.dictionaries.on_event(&self.known_as, &event),
-                Event::Disconnected(_) | Event::Resumed => {}
+                Event::Disconnected(_) => self.on_disconnected(),
+                Event::Resumed => {
+                    self.history.on_established(&self.session);
+                    self.another.on_connected();
+                }
                 Event::Closed(result) => self.on_closed(result),
             }
         }
         any
+    }
+
+    /// The connection is lost, and the session waits for another.
+    fn on_disconnected(&mut self) {
+        self.io = None;
+        self.input.clear();
+        self.has_input = false;
+        self.input_ended = false;
+        self.sampled = None;
+        if let Another::Dialed(redial) = &mut self.another {
+            redial.begin();
+        }
+    }
+
+    /// Another connection for the session, once there is one.
+    fn poll_another(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.state != State::Open {
+            return false;
+        }
+        let arrival = match &mut self.another {
+            Another::None => None,
+            Another::Dialed(redial) => redial.poll(cx).map(|io| (io, BytesMut::new())),
+            Another::Arriving(arrivals) => arrivals.poll(cx),
+        };
+        let Some((io, input)) = arrival else {
+            return false;
+        };
+        self.now = self.clock.now();
+        // Whatever the session has to say is of the connection before.
+        self.take_events();
+        if self.session.reconnect(self.now).is_ok() {
+            self.io = Some(io);
+            self.has_input = !input.is_empty();
+            self.input = input;
+            self.input_ended = false;
+            self.sampled = None;
+            self.unsent_limit = MOST_UNSENT;
+        }
+        true
     }
 
     fn deliver(&mut self, id: StreamId) {
@@ -538,6 +602,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     fn on_closed(&mut self, result: Result<(), SessionError>) {
+        self.another = Another::None;
+        if result.is_err() {
+            self.shared.set_deliveries(self.session.deliveries());
+        }
         // What a peer that broke the protocol has shown is not worth keeping.
         let broken = matches!(result, Err(SessionError::Peer(_)));
         if !broken && self.session.has_decided() {
@@ -566,9 +634,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         while self.session.output_len() > 0 {
+            let Some(io) = &mut self.io else {
+                // What a session says that has ended without a connection.
+                self.session
+                    .handle_written(self.now, self.session.output_len());
+                return true;
+            };
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
             let filled = self.session.fill_slices(&mut slices);
-            match Pin::new(&mut self.io).poll_write_vectored(cx, &slices[..filled]) {
+            match Pin::new(io).poll_write_vectored(cx, &slices[..filled]) {
                 Poll::Pending => {
                     self.session.handle_blocked(self.now);
                     break;
@@ -586,8 +660,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 }
                 Poll::Ready(_) => {
                     // The socket takes nothing more; its peer may still have said why.
-                    self.session
-                        .handle_written(self.now, self.session.output_len());
+                    let lost = self.session.output_len();
+                    if self.session.is_resumable() {
+                        self.session.handle_eof();
+                        return true;
+                    }
+                    self.session.handle_written(self.now, lost);
                     if self.state != State::Open {
                         self.input_ended = true;
                     }
@@ -608,7 +686,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             if self.session.output_len() > 0 && !stuck {
                 return Poll::Pending;
             }
-            if Pin::new(&mut self.io).poll_shutdown(cx).is_pending() && !stuck {
+            let Some(io) = &mut self.io else {
+                return Poll::Ready(());
+            };
+            if Pin::new(io).poll_shutdown(cx).is_pending() && !stuck {
                 return Poll::Pending;
             }
             self.state = State::Lingering {

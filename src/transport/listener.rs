@@ -1,19 +1,31 @@
 //! Accepting connections.
 
+use core::time::Duration;
 use std::io;
+use std::sync::Arc;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::{JoinHandle, JoinSet};
 
-#[cfg(unix)]
 use super::memory::KnownAs;
 use super::{Address, ConnectError, Connection, Node, socket};
-use crate::session::Role;
 
-/// A listening socket.
+/// Connections that have not said yet whose they are; no more are accepted meanwhile. Arbitrary.
+const MOST_ARRIVING: usize = 1024;
+/// Connections that wait to be taken by [`Listener::accept`]; no more are accepted meanwhile. Arbitrary, as the backlog
+/// that systems have.
+const MOST_WAITING: usize = 128;
+/// After a failure of the system's (too many open files, say) it is left alone for so long. Arbitrary.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A listening socket. Connections are accepted as long as it lives, whether [`Listener::accept`] is called or not:
+/// those that belong to a session that is here already go there.
 #[derive(Debug)]
 pub struct Listener {
-    node: Node,
-    socket: Socket,
+    socket: Arc<Socket>,
+    accepted: Mutex<mpsc::Receiver<Result<Connection, ConnectError>>>,
+    task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
@@ -21,6 +33,55 @@ enum Socket {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(tokio::net::UnixListener, std::path::PathBuf),
+}
+
+/// A connection as the system gives it.
+enum Arrival {
+    Tcp(TcpStream, String),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream, String),
+}
+
+impl Socket {
+    fn local_address(&self) -> io::Result<Address> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(Address::from),
+            #[cfg(unix)]
+            Self::Unix(_, path) => Ok(Address::Unix(path.clone())),
+        }
+    }
+
+    async fn accept(&self) -> io::Result<Arrival> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                socket::configure(&stream)?;
+                Ok(Arrival::Tcp(stream, peer.to_string()))
+            }
+            #[cfg(unix)]
+            Self::Unix(listener, path) => {
+                let (stream, _) = listener.accept().await?;
+                Ok(Arrival::Unix(stream, format!("unix:{}", path.display())))
+            }
+        }
+    }
+}
+
+impl Arrival {
+    /// Its session, unless it is one that is here already.
+    async fn take_in(self, node: Node) -> Option<Result<Connection, ConnectError>> {
+        match self {
+            Self::Tcp(stream, peer) => {
+                let known_as = KnownAs::connector(&peer);
+                node.accepted(stream, peer, known_as).await
+            }
+            #[cfg(unix)]
+            Self::Unix(stream, place) => {
+                let known_as = KnownAs::Anybody(place.clone());
+                node.accepted(stream, place, known_as).await
+            }
+        }
+    }
 }
 
 impl Listener {
@@ -37,7 +98,14 @@ impl Listener {
                 path.clone(),
             ),
         };
-        Ok(Self { node, socket })
+        let socket = Arc::new(socket);
+        let (sender, accepted) = mpsc::channel(MOST_WAITING);
+        let task = tokio::spawn(run(node, Arc::clone(&socket), sender));
+        Ok(Self {
+            socket,
+            accepted: Mutex::new(accepted),
+            task,
+        })
     }
 
     /// Where it listens: with the port that the system chose, if it was asked to.
@@ -46,11 +114,7 @@ impl Listener {
     ///
     /// The system does not say.
     pub fn local_address(&self) -> io::Result<Address> {
-        match &self.socket {
-            Socket::Tcp(listener) => listener.local_addr().map(Address::from),
-            #[cfg(unix)]
-            Socket::Unix(_, path) => Ok(Address::Unix(path.clone())),
-        }
+        self.socket.local_address()
     }
 
     /// The next connection. Its handshake goes on meanwhile: what is opened on it waits for that,
@@ -61,45 +125,66 @@ impl Listener {
     /// The system fails to accept (too many open files, say): waiting a little and trying again is
     /// in order. A session setting that makes no sense fails every time.
     pub async fn accept(&self) -> Result<Connection, ConnectError> {
-        match &self.socket {
-            Socket::Tcp(listener) => {
-                let failed = |source| match listener.local_addr() {
-                    Ok(address) => ConnectError::Io {
-                        address: address.into(),
-                        source,
-                    },
-                    Err(source) => ConnectError::Io {
-                        address: Address::Tcp(String::new()),
-                        source,
-                    },
-                };
-                let (stream, peer) = listener.accept().await.map_err(failed)?;
-                socket::configure(&stream).map_err(failed)?;
-                self.node.start(stream, Role::Acceptor, peer.to_string())
+        let next = self.accepted.lock().await.recv().await;
+        // The task ends only with its runtime.
+        next.unwrap_or_else(|| {
+            Err(ConnectError::Io {
+                address: self.address(),
+                source: io::ErrorKind::NotConnected.into(),
+            })
+        })
+    }
+
+    fn address(&self) -> Address {
+        address_of(&self.socket)
+    }
+}
+
+fn address_of(socket: &Socket) -> Address {
+    let local = socket.local_address();
+    local.unwrap_or_else(|_| Address::Tcp(String::new()))
+}
+
+/// Accepts connections and hands them over once they have said whose they are.
+async fn run(
+    node: Node,
+    socket: Arc<Socket>,
+    accepted: mpsc::Sender<Result<Connection, ConnectError>>,
+) {
+    let mut arriving = JoinSet::new();
+    loop {
+        // A place among those that wait comes first: what cannot be handed over is not accepted.
+        let has_room = arriving.len() < MOST_ARRIVING.min(accepted.capacity());
+        tokio::select! {
+            Some(done) = arriving.join_next(), if !arriving.is_empty() => {
+                if let Ok(Some(connection)) = done {
+                    if accepted.send(connection).await.is_err() {
+                        return;
+                    }
+                }
             }
-            #[cfg(unix)]
-            Socket::Unix(listener, path) => {
-                let failed = |source| ConnectError::Io {
-                    address: Address::Unix(path.clone()),
-                    source,
-                };
-                let (stream, _) = listener.accept().await.map_err(failed)?;
-                let place = format!("unix:{}", path.display());
-                self.node.start_known(
-                    stream,
-                    Role::Acceptor,
-                    place.clone(),
-                    KnownAs::Anybody(place),
-                )
-            }
+            arrival = socket.accept(), if has_room => match arrival {
+                Ok(arrival) => {
+                    arriving.spawn(arrival.take_in(node.clone()));
+                }
+                Err(source) => {
+                    let address = address_of(&socket);
+                    if accepted.send(Err(ConnectError::Io { address, source })).await.is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+            },
+            () = tokio::time::sleep(PAUSE), if !has_room => {}
         }
     }
 }
 
-#[cfg(unix)]
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Socket::Unix(_, path) = &self.socket {
+        self.task.abort();
+        #[cfg(unix)]
+        if let Socket::Unix(_, path) = &*self.socket {
             // Left behind, it would refuse the next one who listens there.
             let _ = std::fs::remove_file(path);
         }

@@ -1,6 +1,7 @@
 //! What a node remembers of its peers from one connection to the next.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 
 use crate::control::PeerKnowledge;
 
@@ -15,6 +16,14 @@ pub(super) enum KnownAs {
 }
 
 impl KnownAs {
+    /// One that has connected from `address`: from another port each time.
+    pub(super) fn connector(address: &str) -> Self {
+        match address.parse::<SocketAddr>() {
+            Ok(address) => Self::Peer(address.ip().to_string()),
+            Err(_) => Self::Peer(address.to_owned()),
+        }
+    }
+
     /// The name in the memory, and what is known of who comes under it.
     pub(super) fn recall(self, memory: &PeerMemory) -> (String, Option<PeerKnowledge>) {
         match self {

@@ -18,6 +18,7 @@ mod memory;
 mod node;
 mod pace;
 mod path;
+mod resume;
 mod shared;
 mod socket;
 
@@ -27,3 +28,4 @@ pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 pub use self::history::{HistoryMemory, HistoryMemoryStats};
 pub use self::listener::Listener;
 pub use self::node::{Node, NodeConfig, NodeError};
+pub use self::resume::ResumeConfig;

@@ -1,13 +1,14 @@
 //! A node: what all connections of one process share.
 
+use core::future::Future;
 use core::time::Duration;
 use std::io;
-use std::net::SocketAddr;
-#[cfg(feature = "dictionary-cache")]
+#[cfg(any(unix, feature = "dictionary-cache"))]
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::clock::Clock;
@@ -19,6 +20,7 @@ use super::history::HistoryMemory;
 use super::listener::Listener;
 use super::load::{LoadReadError, LoadReader};
 use super::memory::{KnownAs, PeerMemory};
+use super::resume::{Another, Carrier, Dial, Redial, Resumable, ResumeConfig};
 use super::shared::{Shared, lock};
 use super::{Address, ConnectError, socket};
 use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, PeerKnowledge};
@@ -26,6 +28,7 @@ use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, 
 use crate::dictionary::cache::{CacheConfig, CacheStats};
 use crate::session::{CodecWorker, Role, Session, SessionConfig};
 use crate::units::CpuLoad;
+use crate::wire::Hello;
 
 /// Idle workers kept with their scratch, each up to a few MB: as many as can be at work at once on
 /// a small machine. Arbitrary.
@@ -44,6 +47,7 @@ pub struct NodeConfig {
     #[cfg(feature = "dictionary-cache")]
     dictionary_cache: Option<(PathBuf, CacheConfig)>,
     history_memory: HistoryMemory,
+    resume: Option<ResumeConfig>,
 }
 
 impl Default for NodeConfig {
@@ -58,6 +62,7 @@ impl Default for NodeConfig {
             #[cfg(feature = "dictionary-cache")]
             dictionary_cache: None,
             history_memory: HistoryMemory::default(),
+            resume: None,
         }
     }
 }
@@ -93,6 +98,19 @@ impl NodeConfig {
     #[must_use]
     pub fn remembered_peers(mut self, peers: usize) -> Self {
         self.remembered_peers = peers;
+        self
+    }
+
+    /// Whether sessions outlive their connections: a connector connects again when it loses one, and an acceptor waits
+    /// for it. Every message still arrives once and in order; if the other side does not come back, or has lost the
+    /// session, [`Connection::deliveries`] says what became of messages. It takes both sides, and a [`Listener`] that
+    /// lives on. `None`, the default: a session ends with its connection.
+    ///
+    /// The acceptor tells the connector a secret by which it knows it again: who can read the connection can take the
+    /// session over.
+    #[must_use]
+    pub const fn resume(mut self, resume: Option<ResumeConfig>) -> Self {
+        self.resume = resume;
         self
     }
 
@@ -143,6 +161,7 @@ pub(super) struct NodeShared {
     state: Mutex<(Option<BudgetRate>, CpuLoad)>,
     peers: Mutex<PeerMemory>,
     pub(super) dictionaries: DictionaryStore,
+    resumable: Arc<Resumable>,
 }
 
 impl NodeShared {
@@ -189,6 +208,7 @@ pub struct Node {
     pub(super) shared: Arc<NodeShared>,
     session: Arc<SessionConfig>,
     history_memory: HistoryMemory,
+    resume: Option<ResumeConfig>,
     clock: Clock,
 }
 
@@ -208,7 +228,14 @@ impl Node {
             #[cfg(feature = "dictionary-cache")]
             dictionary_cache,
             history_memory,
+            resume,
         } = config;
+        let session = match resume {
+            Some(resume) => session
+                .retransmit_memory(resume.memory)
+                .resume_within(resume.within),
+            None => session,
+        };
         let clock = history_memory.clock();
         #[cfg_attr(
             not(feature = "dictionary-cache"),
@@ -233,6 +260,7 @@ impl Node {
             state: Mutex::new((budget, CpuLoad::IDLE)),
             peers: Mutex::new(PeerMemory::new(remembered_peers)),
             dictionaries,
+            resumable: Arc::default(),
         });
         match (reader, guard) {
             (Ok(reader), guard) => {
@@ -257,6 +285,7 @@ impl Node {
             shared,
             session: Arc::new(session),
             history_memory,
+            resume,
             clock,
         })
     }
@@ -291,16 +320,15 @@ impl Node {
         };
         let connection = match address {
             Address::Tcp(host) => {
-                let stream = connect_tcp(host).await.map_err(failed)?;
-                socket::configure(&stream).map_err(failed)?;
-                self.start(stream, Role::Connector, address.to_string())?
+                let stream = dial_tcp(host.clone()).await.map_err(failed)?;
+                let host = host.clone();
+                self.connected(stream, address, move || dial_tcp(host.clone()))?
             }
             #[cfg(unix)]
             Address::Unix(path) => {
-                let stream = tokio::net::UnixStream::connect(path)
-                    .await
-                    .map_err(failed)?;
-                self.start(stream, Role::Connector, address.to_string())?
+                let stream = dial_unix(path.clone()).await.map_err(failed)?;
+                let path = path.clone();
+                self.connected(stream, address, move || dial_unix(path.clone()))?
             }
         };
         connection.established().await?;
@@ -326,17 +354,87 @@ impl Node {
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        // Who connects comes from another port each time.
-        let name = match peer.parse::<SocketAddr>() {
-            Ok(address) if role == Role::Acceptor => address.ip().to_string(),
-            _ => peer.clone(),
+        let known_as = match role {
+            Role::Acceptor => KnownAs::connector(&peer),
+            Role::Connector => KnownAs::Peer(peer.clone()),
         };
-        self.start_known(io, role, peer, KnownAs::Peer(name))
+        let carrier = Carrier::only(io, BytesMut::new());
+        self.start_known(carrier, role, peer, known_as)
+    }
+
+    /// Where further connections of an accepted session come in.
+    fn arrivals<I: Send + 'static>(&self) -> Result<Another<I>, ConnectError> {
+        let token = random_name()?;
+        Ok(Another::Arriving(self.shared.resumable.register(token)))
+    }
+
+    /// Begins a session over a connection that this node has made, and that it can make again.
+    fn connected<I, F>(
+        &self,
+        io: I,
+        address: &Address,
+        dial: impl Fn() -> F + Send + 'static,
+    ) -> Result<Connection, ConnectError>
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        F: Future<Output = io::Result<I>> + Send + 'static,
+    {
+        let dial: Dial<I> = Box::new(move || Box::pin(dial()));
+        let another = match self.resume {
+            Some(config) => {
+                let seed = getrandom::u64().map_err(ConnectError::Random)?;
+                Another::Dialed(Redial::new(dial, config, seed))
+            }
+            None => Another::None,
+        };
+        let carrier = Carrier {
+            io,
+            input: BytesMut::new(),
+            another,
+        };
+        let peer = address.to_string();
+        let known_as = KnownAs::Peer(peer.clone());
+        self.start_known(carrier, Role::Connector, peer, known_as)
+    }
+
+    /// Takes a connection in: as another one of a session that there is, if its hello says so, otherwise as the first of
+    /// a new one. `None` for the former.
+    pub(super) async fn accepted<I>(
+        &self,
+        mut io: I,
+        peer: String,
+        known_as: KnownAs,
+    ) -> Option<Result<Connection, ConnectError>>
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut input = BytesMut::new();
+        let mut another = Another::None;
+        if self.resume.is_some() {
+            let limit = self.session.handshake_limit();
+            let hello = tokio::time::timeout(limit, read_hello(&mut io, &mut input)).await;
+            // Whatever is wrong with it, its session will say; and not, by a name of its own, that it is another one's.
+            if let Ok(Some(hello)) = hello {
+                if let Some(resume) = hello.resume {
+                    let registry = &self.shared.resumable;
+                    match registry.attach(&resume.token, io, input) {
+                        Ok(()) => return None,
+                        Err(back) => (io, input) = back,
+                    }
+                }
+                another = match self.arrivals() {
+                    Ok(another) => another,
+                    Err(error) => return Some(Err(error)),
+                };
+            }
+        }
+        let carrier = Carrier { io, input, another };
+        Some(self.start_known(carrier, Role::Acceptor, peer, known_as))
     }
 
     pub(super) fn start_known<I>(
         &self,
-        io: I,
+        carrier: Carrier<I>,
         role: Role,
         peer: String,
         known_as: KnownAs,
@@ -344,17 +442,13 @@ impl Node {
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let mut random = [0; 24];
-        getrandom::fill(&mut random).map_err(ConnectError::Random)?;
-        let (id, seed) = random.split_at(16);
-        let mut session_id = [0; 16];
-        session_id.copy_from_slice(id);
-        let mut seed_bytes = [0; 8];
-        seed_bytes.copy_from_slice(seed);
         let mut config = (*self.session)
             .clone()
-            .session_id(session_id)
-            .seed(u64::from_le_bytes(seed_bytes));
+            .session_id(random_name()?)
+            .seed(getrandom::u64().map_err(ConnectError::Random)?);
+        if let Another::Arriving(arrivals) = &carrier.another {
+            config = config.resume_token(Some(*arrivals.token()));
+        }
         let (known_as, knowledge) = known_as.recall(&lock(&self.shared.peers));
         if let Some(knowledge) = knowledge {
             config = config.knowledge(knowledge);
@@ -370,7 +464,7 @@ impl Node {
         let grant = Arc::new(Grant::new(budget));
         self.shared.add_grant(&grant);
         let driver = Driver::new(
-            io,
+            carrier,
             session,
             Arc::clone(&shared),
             Arc::clone(&self.shared),
@@ -381,6 +475,38 @@ impl Node {
         tokio::spawn(driver);
         Ok(Connection::new(shared, peer))
     }
+}
+
+/// 128 random bits.
+fn random_name() -> Result<[u8; 16], ConnectError> {
+    let mut name = [0; 16];
+    getrandom::fill(&mut name).map_err(ConnectError::Random)?;
+    Ok(name)
+}
+
+/// Reads until the peer's hello is there; `None` if what comes is none.
+async fn read_hello<I: AsyncRead + Unpin>(io: &mut I, input: &mut BytesMut) -> Option<Hello> {
+    loop {
+        match Hello::parse(input) {
+            Ok(Some((hello, _))) => return Some(hello),
+            Ok(None) => {}
+            Err(_) => return None,
+        }
+        if io.read_buf(input).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn dial_unix(path: PathBuf) -> io::Result<tokio::net::UnixStream> {
+    tokio::net::UnixStream::connect(path).await
+}
+
+async fn dial_tcp(host: String) -> io::Result<TcpStream> {
+    let stream = connect_tcp(&host).await?;
+    socket::configure(&stream)?;
+    Ok(stream)
 }
 
 /// Connects to the first address of the host that answers.

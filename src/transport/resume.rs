@@ -105,16 +105,6 @@ impl<I: 'static> Redial<I> {
         self.state = RedialState::Waiting(Box::pin(tokio::time::sleep(wait)));
     }
 
-    /// A connection stands.
-    pub(super) fn on_connected(&mut self) {
-        self.attempts = 0;
-    }
-
-    /// No connection is wanted any more.
-    pub(super) fn stop(&mut self) {
-        self.state = RedialState::Idle;
-    }
-
     /// Another connection, once there is one.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<I> {
         loop {
@@ -144,24 +134,76 @@ impl<I: 'static> Redial<I> {
     }
 }
 
+/// Where another connection comes from when this one is lost.
+pub(super) enum Another<I> {
+    /// From nowhere: the session ends with it.
+    None,
+    Dialed(Redial<I>),
+    Arriving(Arrivals<I>),
+}
+
+impl<I: 'static> Another<I> {
+    /// A connection stands.
+    pub(super) fn on_connected(&mut self) {
+        if let Self::Dialed(redial) = self {
+            redial.attempts = 0;
+        }
+    }
+}
+
+/// A connection, what was read of it already, and where another one would come from.
+pub(super) struct Carrier<I> {
+    pub(super) io: I,
+    pub(super) input: BytesMut,
+    pub(super) another: Another<I>,
+}
+
+impl<I> Carrier<I> {
+    /// One that no other takes the place of.
+    pub(super) fn only(io: I, input: BytesMut) -> Self {
+        Self {
+            io,
+            input,
+            another: Another::None,
+        }
+    }
+}
+
 /// The longest wait before an attempt after so many.
 fn most_wait(config: &ResumeConfig, attempts: u32) -> Duration {
     let factor = 2_u32.saturating_pow(attempts);
-    config.first_wait.saturating_mul(factor).min(config.most_wait)
+    config
+        .first_wait
+        .saturating_mul(factor)
+        .min(config.most_wait)
 }
 
 /// Takes a connection whose hello says that it is for this session, with what was read of it.
 trait Attach: Send + Sync {
-    fn attach(&self, io: Box<dyn Any + Send>, input: BytesMut) -> bool;
+    /// It is given back if it is of another kind, or if the session is over.
+    fn attach(
+        &self,
+        io: Box<dyn Any + Send>,
+        input: BytesMut,
+    ) -> Result<(), (Box<dyn Any + Send>, BytesMut)>;
 }
 
 struct Door<I>(mpsc::UnboundedSender<(I, BytesMut)>);
 
 impl<I: Send + 'static> Attach for Door<I> {
-    fn attach(&self, io: Box<dyn Any + Send>, input: BytesMut) -> bool {
+    fn attach(
+        &self,
+        io: Box<dyn Any + Send>,
+        input: BytesMut,
+    ) -> Result<(), (Box<dyn Any + Send>, BytesMut)> {
         // A session over one kind of carrier does not go on over another.
-        io.downcast::<I>()
-            .is_ok_and(|io| self.0.send((*io, input)).is_ok())
+        match io.downcast::<I>() {
+            Ok(io) => self.0.send((*io, input)).map_err(|back| {
+                let (io, input) = back.0;
+                (Box::new(io) as Box<dyn Any + Send>, input)
+            }),
+            Err(io) => Err((io, input)),
+        }
     }
 }
 
@@ -196,6 +238,11 @@ impl<I> Drop for Arrivals<I> {
 }
 
 impl<I> Arrivals<I> {
+    /// The secret name of the session.
+    pub(super) const fn token(&self) -> &[u8; 16] {
+        &self.token
+    }
+
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<(I, BytesMut)> {
         match self.inbox.poll_recv(cx) {
             Poll::Ready(arrival) => arrival,
@@ -216,15 +263,22 @@ impl Resumable {
         }
     }
 
-    /// Gives a connection to the session that it is for; false if there is none.
-    pub(super) fn attach(
+    /// Gives a connection to the session that it is for, or back if there is none.
+    pub(super) fn attach<I: Send + 'static>(
         &self,
         token: &[u8; 16],
-        io: Box<dyn Any + Send>,
+        io: I,
         input: BytesMut,
-    ) -> bool {
+    ) -> Result<(), (I, BytesMut)> {
         let door = lock(&self.doors).get(token).cloned();
-        door.is_some_and(|door| door.attach(io, input))
+        let Some(door) = door else {
+            return Err((io, input));
+        };
+        door.attach(Box::new(io), input)
+            .map_err(|(io, input)| match io.downcast::<I>() {
+                Ok(io) => (*io, input),
+                Err(_) => unreachable!("what is given back is what was given"),
+            })
     }
 }
 
@@ -234,7 +288,8 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_longest() {
-        let config = ResumeConfig::default().wait(Duration::from_millis(10), Duration::from_millis(100));
+        let config =
+            ResumeConfig::default().wait(Duration::from_millis(10), Duration::from_millis(100));
         let waits: Vec<_> = [0, 1, 2, 3, 4, 40]
             .map(|attempts| most_wait(&config, attempts).as_millis())
             .into();
@@ -245,13 +300,13 @@ mod tests {
     fn a_connection_finds_its_session_while_that_lives() {
         let registry = Arc::new(Resumable::default());
         let arrivals: Arrivals<u32> = registry.register([7; 16]);
-        let attach = |token: u8, io: Box<dyn Any + Send>| {
-            registry.attach(&[token; 16], io, BytesMut::from(&b"hello"[..]))
-        };
-        assert!(attach(7, Box::new(1_u32)));
-        assert!(!attach(8, Box::new(1_u32)), "another session");
-        assert!(!attach(7, Box::new("another carrier")));
+        let hello = || BytesMut::from(&b"hello"[..]);
+        let attach = |token: u8| registry.attach(&[token; 16], 1_u32, hello());
+        assert_eq!(attach(7), Ok(()));
+        assert_eq!(attach(8), Err((1, hello())), "another session");
+        let other = registry.attach(&[7; 16], "another carrier", hello());
+        assert_eq!(other, Err(("another carrier", hello())));
         drop(arrivals);
-        assert!(!attach(7, Box::new(1_u32)));
+        assert_eq!(attach(7), Err((1, hello())));
     }
 }

@@ -11,8 +11,8 @@ use tokio::sync::{Notify, oneshot};
 use super::error::RecvError;
 use crate::control::PolicyConfig;
 use crate::session::{
-    Decision, MAX_DECISIONS, Message, OpenError, SessionError, SessionStats, StreamConfig,
-    StreamStats,
+    Decision, Delivery, MAX_DECISIONS, Message, OpenError, SessionError, SessionStats,
+    StreamConfig, StreamStats,
 };
 use crate::wire::{RecordKind, StreamId};
 
@@ -145,6 +145,8 @@ pub(super) struct Shared {
     decisions: Mutex<VecDeque<Decision>>,
     pub(super) phase: tokio::sync::watch::Sender<Phase>,
     driver_ended: tokio::sync::watch::Sender<bool>,
+    /// What became of messages, where the session has failed and could have been resumed.
+    deliveries: Mutex<Vec<Delivery>>,
     pub(super) max_message: AtomicU64,
     pub(super) send_queue: usize,
     pub(super) window: u64,
@@ -164,6 +166,7 @@ impl Shared {
             decisions: Mutex::default(),
             phase: tokio::sync::watch::Sender::new(Phase::Handshaking),
             driver_ended: tokio::sync::watch::Sender::new(false),
+            deliveries: Mutex::default(),
             max_message: AtomicU64::new(0),
             send_queue,
             window,
@@ -243,6 +246,14 @@ impl Shared {
             self.opened_notify.notify_one();
         }
         stream
+    }
+
+    pub(super) fn set_deliveries(&self, deliveries: Vec<Delivery>) {
+        *lock(&self.deliveries) = deliveries;
+    }
+
+    pub(super) fn deliveries(&self) -> Vec<Delivery> {
+        lock(&self.deliveries).clone()
     }
 
     pub(super) fn failure(&self) -> Option<SessionError> {

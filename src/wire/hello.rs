@@ -402,6 +402,7 @@ mod tests {
             window: 1 << 20,
             history_memory: 0,
             dictionaries: DictionaryOffer::default(),
+            resume: None,
         }
     }
 

@@ -185,6 +185,7 @@ async fn strangers_are_not_given_and_may_not_give_any() {
         window: 1 << 16,
         history_memory: 0,
         dictionaries: DictionaryOffer::default(),
+        resume: None,
     }
     .put(&mut bytes);
     let what = DictionaryNews::Offer {

@@ -12,5 +12,7 @@ mod lifecycle;
 mod memory;
 mod messages;
 mod path;
+#[cfg(all(feature = "relay", feature = "lz4", feature = "zstd"))]
+mod resume;
 mod support;
 mod trace;

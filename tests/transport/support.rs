@@ -169,6 +169,7 @@ pub(crate) fn hello() -> Vec<u8> {
         window: 1 << 16,
         history_memory: 0,
         dictionaries: DictionaryOffer::default(),
+        resume: None,
     }
     .put(&mut out);
     out
