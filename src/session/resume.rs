@@ -242,7 +242,9 @@ impl Session {
     pub(super) fn resume(&mut self, hello: &Hello) -> Result<(), WireError> {
         self.check_hello(hello)?;
         // One that could not read this side's hello names no session.
-        let resume = hello.resume.ok_or(WireError::MissingField { field: "resume" })?;
+        let resume = hello
+            .resume
+            .ok_or(WireError::MissingField { field: "resume" })?;
         if Some(resume.token) != self.resumption.token {
             return self.on_forgotten();
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -13,14 +14,14 @@ use super::{Address, ConnectError, Connection, Node, socket};
 
 /// Connections that have not said yet whose they are; no more are accepted meanwhile. Arbitrary.
 const MOST_ARRIVING: usize = 1024;
-/// Connections that wait to be taken by [`Listener::accept`]; no more are accepted meanwhile. Arbitrary, as the backlog
-/// that systems have.
-const MOST_WAITING: usize = 128;
+/// Connections that wait to be taken by [`Listener::accept`]; more are closed again, so that those that belong to a
+/// session get through. Arbitrary, a few MB.
+const MOST_WAITING: usize = 1024;
 /// After a failure of the system's (too many open files, say) it is left alone for so long. Arbitrary.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A listening socket. Connections are accepted as long as it lives, whether [`Listener::accept`] is called or not:
-/// those that belong to a session that is here already go there.
+/// those that belong to a session that is here already go there, of the others up to 1024 wait.
 #[derive(Debug)]
 pub struct Listener {
     socket: Arc<Socket>,
@@ -153,12 +154,11 @@ async fn run(
 ) {
     let mut arriving = JoinSet::new();
     loop {
-        // A place among those that wait comes first: what cannot be handed over is not accepted.
-        let has_room = arriving.len() < MOST_ARRIVING.min(accepted.capacity());
+        let has_room = arriving.len() < MOST_ARRIVING;
         tokio::select! {
             Some(done) = arriving.join_next(), if !arriving.is_empty() => {
                 if let Ok(Some(connection)) = done {
-                    if accepted.send(connection).await.is_err() {
+                    if let Err(TrySendError::Closed(_)) = accepted.try_send(connection) {
                         return;
                     }
                 }
@@ -169,13 +169,13 @@ async fn run(
                 }
                 Err(source) => {
                     let address = address_of(&socket);
-                    if accepted.send(Err(ConnectError::Io { address, source })).await.is_err() {
+                    let failed = Err(ConnectError::Io { address, source });
+                    if let Err(TrySendError::Closed(_)) = accepted.try_send(failed) {
                         return;
                     }
                     tokio::time::sleep(PAUSE).await;
                 }
             },
-            () = tokio::time::sleep(PAUSE), if !has_room => {}
         }
     }
 }

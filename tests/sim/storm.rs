@@ -221,9 +221,14 @@ impl Storm {
                 ("damage", Fault::Damage { from, bit })
             }
         };
-        if self.world.inject(fault) {
-            self.log(&fault);
-            *self.tally.faults.entry(name).or_default() += 1;
+        // What is to be cut must stand, and what is to be damaged must be on its way.
+        for _ in 0..50 {
+            if self.world.session(End::A).is_connected() && self.world.inject(fault) {
+                self.log(&fault);
+                *self.tally.faults.entry(name).or_default() += 1;
+                return;
+            }
+            self.run(Duration::from_millis(20));
         }
     }
 
