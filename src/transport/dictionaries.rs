@@ -13,7 +13,11 @@ use crate::dictionary::cache::{CacheConfig, CacheStats, DictionaryCache};
 use crate::session::{DictionaryEvent, DictionaryMemory};
 use crate::units::Time;
 
-/// The latest peers' dictionaries and samples. Each peer's are its own: nothing passes from one to another.
+/// What connections have carried last and is kept for the next, of all peers together, bytes; those met longest ago give
+/// way. Arbitrary: some hundred peers both ways.
+const MOST_HISTORY_BYTES: usize = 16 << 20;
+
+/// The latest peers' dictionaries and samples, and what connections with them have carried last. Each peer's are its own: nothing passes from one to another.
 #[derive(Debug)]
 pub(super) struct DictionaryStore {
     most: usize,
@@ -47,7 +51,9 @@ impl DictionaryStore {
     /// A connection has ended that knew this.
     pub(super) fn remember(&self, now: Time, peer: &str, memory: DictionaryMemory) {
         if self.most > 0 {
-            lock(&self.peers).entry(peer, self.most).absorb(now, memory);
+            let mut peers = lock(&self.peers);
+            peers.entry(peer, self.most).absorb(now, memory);
+            peers.limit_histories(now, MOST_HISTORY_BYTES);
         }
     }
 
@@ -81,6 +87,25 @@ impl Peers {
             }
         }
         self.known.entry(peer.to_owned()).or_default()
+    }
+
+    /// Forgets what connections have carried, where it is too old or too much.
+    fn limit_histories(&mut self, now: Time, most: usize) {
+        let all = self.known.values_mut();
+        let bytes = all.map(|known| {
+            known.expire(now);
+            known.history_bytes()
+        });
+        let mut bytes: usize = bytes.sum();
+        for peer in &self.order {
+            if bytes <= most {
+                return;
+            }
+            if let Some(known) = self.known.get_mut(peer) {
+                bytes -= known.history_bytes();
+                known.forget_histories();
+            }
+        }
     }
 }
 

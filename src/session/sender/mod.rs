@@ -261,7 +261,7 @@ impl Sender {
         let number = choice.arm;
         let arm = self.arms.as_slice()[number];
         let class = stream.class.get();
-        let begin = self.dictionaries.current(class);
+        let begin = self.dictionaries.beginning(class, company.group);
         let history = arm
             .history
             .then(|| self.history.take(arm, company.group, begin))
