@@ -111,7 +111,12 @@ fn table(
     let zstd = |level| Arm::new(CodecId::ZSTD, level);
     for arm in [Arm::new(CodecId::LZ4, 0), zstd(3), zstd(19)] {
         let arm = arm.with_dictionary();
-        let taken = run(PolicyConfig::Fixed(arm), new, Before::Dictionary(dictionary), 0)?;
+        let taken = run(
+            PolicyConfig::Fixed(arm),
+            new,
+            Before::Dictionary(dictionary),
+            0,
+        )?;
         print(&format!("{arm}, warm"), taken);
     }
     let memory = 8 << 20;
@@ -128,7 +133,12 @@ fn table(
         print(&format!("{name}, warm and recalled"), taken);
     }
     for arm in [zstd(3), zstd(19)].map(Arm::with_history) {
-        let taken = run(PolicyConfig::Fixed(arm), new, Before::Dictionary(large), memory)?;
+        let taken = run(
+            PolicyConfig::Fixed(arm),
+            new,
+            Before::Dictionary(large),
+            memory,
+        )?;
         print(&format!("{arm}, warm, {} bytes", large.len()), taken);
     }
     for (name, memory) in [("history off", 0), ("history on", memory)] {
@@ -174,7 +184,13 @@ fn run(
         let settings = (trainer, 1);
         let [sent, received] = &mut memories;
         received.receive(dictionary.clone());
-        sent.adopt(Time::ZERO, STREAM, dictionary.clone(), Duration::ZERO, settings);
+        sent.adopt(
+            Time::ZERO,
+            STREAM,
+            dictionary.clone(),
+            Duration::ZERO,
+            settings,
+        );
     }
     let mut taken = Taken::default();
     // What a node remembers of a peer from one connection to the next.

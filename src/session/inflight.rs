@@ -21,6 +21,10 @@ struct SentBlock {
     /// When the socket took its first bytes, and when its last.
     begun: Option<Time>,
     written: Option<Time>,
+    /// Bytes that it took just before, as of other frames: the block arrives behind them.
+    ahead: u64,
+    /// Time since the write before that, of whatever frames, and its length over this one's, at least 1.
+    behind: Option<(Duration, f64)>,
     /// How the link was fed just before.
     fed: Fed,
     /// Whether all blocks before it were acknowledged when it was put out.
@@ -29,6 +33,43 @@ struct SentBlock {
     apart: bool,
     /// Time since the write of the block before, and its wire length over this one's, at least 1.
     pause: Option<(Duration, f64)>,
+}
+
+impl SentBlock {
+    const fn wire_start(&self) -> u64 {
+        self.wire_end.saturating_sub(self.wire_len as u64)
+    }
+
+    /// The socket has taken its first bytes.
+    fn begin(&mut self, write: &Write) {
+        if self.begun.is_some() {
+            return;
+        }
+        self.begun = Some(write.at);
+        self.ahead = self.wire_start().saturating_sub(write.from);
+        let (before, len) = write.before;
+        let longer = len as f64 / (self.ahead + self.wire_len as u64).max(1) as f64;
+        self.behind = (len > 0).then(|| (write.at.saturating_since(before), longer.max(1.0)));
+    }
+
+    /// Whether what was written before it had left the link when it came, which took it `on_link`, if that is
+    /// known, of a round trip of `rtt` at least.
+    fn had_the_link(&self, on_link: Option<Duration>, rtt: Option<Duration>) -> bool {
+        self.behind.is_none_or(|(pause, longer)| {
+            rtt.is_some_and(|rtt| pause >= rtt)
+                || on_link.is_some_and(|on_link| pause >= on_link.mul_f64(longer))
+        })
+    }
+}
+
+/// What the socket takes at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Write {
+    at: Time,
+    /// Bytes of the output before it.
+    from: u64,
+    /// When the one before was, and of how many bytes.
+    before: (Time, u64),
 }
 
 /// A probe that waits for its reply.
@@ -84,6 +125,9 @@ pub(super) struct Inflight {
     /// What has come more slowly than it was written, without a break.
     train: Option<Delivery>,
     last_written: Option<(Time, usize)>,
+    /// Bytes of the output that the socket has taken.
+    written_to: u64,
+    latest_write: Write,
     /// When the latest block that is acknowledged was written.
     acked_written: Option<Time>,
     queue: LinkQueue,
@@ -195,6 +239,8 @@ impl Inflight {
             wire_end,
             begun: None,
             written: None,
+            ahead: 0,
+            behind: None,
             fed,
             alone,
             apart: alone,
@@ -228,12 +274,22 @@ impl Inflight {
     /// The socket has taken all bytes up to `position`. Blocks further apart than the round trip
     /// `rtt` do not meet on the way.
     pub(super) fn on_written(&mut self, now: Time, position: u64, rtt: Option<Duration>) {
+        if now != self.latest_write.at {
+            let before = self.latest_write;
+            self.latest_write = Write {
+                at: now,
+                from: self.written_to,
+                before: (before.at, self.written_to - before.from),
+            };
+        }
+        self.written_to = position;
+        let write = self.latest_write;
         while let Some(block) = self
             .blocks
             .get_mut(self.written)
             .filter(|block| block.wire_end <= position)
         {
-            block.begun.get_or_insert(now);
+            block.begin(&write);
             block.written = Some(now);
             if block.fed != Fed::Backlogged {
                 block.pause = self.last_written.map(|(last, len)| {
@@ -247,8 +303,8 @@ impl Inflight {
             self.written += 1;
         }
         if let Some(block) = self.blocks.get_mut(self.written) {
-            if position > block.wire_end.saturating_sub(block.wire_len as u64) {
-                block.begun.get_or_insert(now);
+            if position > block.wire_start() {
+                block.begin(&write);
             }
         }
         if let Some(probe) = self
@@ -308,7 +364,6 @@ impl Inflight {
         self.acked = ack.frames;
         let mut fed = Fed::Backlogged;
         let (mut first, mut last) = (None, None);
-        let mut flight = 0;
         while let Some(block) = self
             .blocks
             .front()
@@ -318,10 +373,9 @@ impl Inflight {
             fed = fed.and(if alone { Fed::Idle } else { block.fed });
             // A flight begins with a block that had the link to itself.
             if block.apart || first.is_none() {
-                (first, flight) = (Some(*block), 0);
+                first = Some(*block);
             }
             last = Some(*block);
-            flight += block.wire_len;
             self.wire_unacked -= block.wire_len as u64;
             self.plain_unacked -= block.plain_len as u64;
             self.blocks.pop_front();
@@ -338,7 +392,13 @@ impl Inflight {
             link.record_passage(last.wire_len, rtt, least);
         }
         if let (true, Some(begun)) = (first.alone, first.begun) {
-            link.record_flight(now, flight, self.one_way(begun, ack.received_nanos));
+            // Other frames on the way with them, as what opens a stream, take their time too.
+            let flight = last.wire_end - first.wire_start() + first.ahead;
+            let flight = usize::try_from(flight).unwrap_or(usize::MAX);
+            let one_way = self.one_way(begun, ack.received_nanos);
+            if first.had_the_link(link.queued(one_way), rtt_min) {
+                link.record_flight(now, flight, one_way);
+            }
         } else if let Some(written) = last.written {
             let one_way = self.one_way(written, ack.received_nanos);
             // The block before, of about the same time on the link, was off it when this one came.
@@ -346,7 +406,9 @@ impl Inflight {
             let gone =
                 gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
             if last.apart || gone {
-                link.record_lone(last.wire_len, one_way);
+                let at_once = last.begun == last.written;
+                let ahead = if at_once { last.ahead as usize } else { 0 };
+                link.record_lone(last.wire_len + ahead, one_way);
             }
         }
         let written_within = last

@@ -8,7 +8,8 @@ use super::{CodecCosts, End, Happening, LinkConfig, Memo, NodeConfig, SimError, 
 use crate::codecs::{Arm, info};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::session::{
-    DictionaryMemory,     Decision, Event, OpenError, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
+    Decision, DictionaryMemory, Event, OpenError, SendError, SessionError, SessionStats,
+    StreamConfig, StreamStats,
 };
 use crate::units::{BytesPerSec, CpuLoad, Time};
 use crate::wire::StreamId;

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 
 use super::job::{Job, Packed};
-use super::{
-    DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryStats, RecalledHistories,
-};
+use super::{DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryStats, RecalledHistories};
 use crate::codecs::{CodecId, info};
 use crate::dictionary::{Dictionary, DictionaryId, MIN_DICTIONARY_LEN};
 use crate::wire::{
