@@ -23,8 +23,8 @@ struct SentBlock {
     written: Option<Time>,
     /// Bytes that it took just before, as of other frames: the block arrives behind them.
     ahead: u64,
-    /// Time since the write before that, of whatever frames, and its length over this one's, at least 1.
-    behind: Option<(Duration, f64)>,
+    /// When the write before that was, of whatever frames, and its length.
+    before: Option<(Time, u64)>,
     /// How the link was fed just before.
     fed: Fed,
     /// Whether all blocks before it were acknowledged when it was put out.
@@ -47,18 +47,32 @@ impl SentBlock {
         }
         self.begun = Some(write.at);
         self.ahead = self.wire_start().saturating_sub(write.from);
-        let (before, len) = write.before;
-        let longer = len as f64 / (self.ahead + self.wire_len as u64).max(1) as f64;
-        self.behind = (len > 0).then(|| (write.at.saturating_since(before), longer.max(1.0)));
+        self.before = Some(write.before).filter(|(_, len)| *len > 0);
     }
 
-    /// Whether what was written before it had left the link when it came, which took it `on_link`, if that is
-    /// known, of a round trip of `rtt` at least.
-    fn had_the_link(&self, on_link: Option<Duration>, rtt: Option<Duration>) -> bool {
-        self.behind.is_none_or(|(pause, longer)| {
-            rtt.is_some_and(|rtt| pause >= rtt)
-                || on_link.is_some_and(|on_link| pause >= on_link.mul_f64(longer))
-        })
+    /// The bytes that came with a flight of `bytes` that begins with this block, and when the first of them was
+    /// written: what was written before it may have been on the link yet, given the time `on_link` by which the flight took
+    /// longer than the least, which was a round trip of `rtt`. `None` if that cannot be told.
+    fn flight(
+        &self,
+        bytes: u64,
+        on_link: Option<Duration>,
+        rtt: Option<Duration>,
+    ) -> Option<(u64, Time)> {
+        let alone = (bytes, self.begun?);
+        let Some((before, len)) = self.before else {
+            return Some(alone);
+        };
+        let pause = alone.1.saturating_since(before);
+        if rtt.is_some_and(|rtt| pause >= rtt) {
+            return Some(alone);
+        }
+        let longer = (len as f64 / bytes.max(1) as f64).max(1.0);
+        if pause >= on_link?.mul_f64(longer) {
+            Some(alone)
+        } else {
+            Some((bytes + len, before))
+        }
     }
 }
 
@@ -240,7 +254,7 @@ impl Inflight {
             begun: None,
             written: None,
             ahead: 0,
-            behind: None,
+            before: None,
             fed,
             alone,
             apart: alone,
@@ -393,11 +407,11 @@ impl Inflight {
         }
         if let (true, Some(begun)) = (first.alone, first.begun) {
             // Other frames on the way with them, as what opens a stream, take their time too.
-            let flight = last.wire_end - first.wire_start() + first.ahead;
-            let flight = usize::try_from(flight).unwrap_or(usize::MAX);
-            let one_way = self.one_way(begun, ack.received_nanos);
-            if first.had_the_link(link.queued(one_way), rtt_min) {
-                link.record_flight(now, flight, one_way);
+            let bytes = last.wire_end - first.wire_start() + first.ahead;
+            let on_link = link.queued(self.one_way(begun, ack.received_nanos));
+            if let Some((bytes, from)) = first.flight(bytes, on_link, rtt_min) {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                link.record_flight(now, bytes, self.one_way(from, ack.received_nanos));
             }
         } else if let Some(written) = last.written {
             let one_way = self.one_way(written, ack.received_nanos);
