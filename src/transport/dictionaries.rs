@@ -256,3 +256,40 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod history_tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    /// What is kept of a peer with whom there were connections, each of which has left `bytes`.
+    fn left(bytes: usize) -> DictionaryMemory {
+        let mut memory = DictionaryMemory::default();
+        memory.leave_for_test(bytes);
+        memory
+    }
+
+    #[test]
+    fn what_connections_have_carried_is_limited_and_forgotten() {
+        let mut peers = Peers::default();
+        for (peer, bytes) in [("a", 1000), ("b", 2000), ("c", 3000)] {
+            peers.entry(peer, 10).absorb(Time::ZERO, left(bytes));
+        }
+        let bytes = |peers: &Peers| {
+            ["a", "b", "c"].map(|peer| {
+                peers
+                    .known
+                    .get(peer)
+                    .map_or(0, DictionaryMemory::history_bytes)
+            })
+        };
+        peers.limit_histories(Time::ZERO, 6000);
+        assert_eq!(bytes(&peers), [1000, 2000, 3000]);
+        peers.limit_histories(Time::ZERO, 5500);
+        assert_eq!(bytes(&peers), [0, 2000, 3000], "the one met longest ago");
+        let later = Time::ZERO + Duration::from_secs(3600);
+        peers.limit_histories(later, 5500);
+        assert_eq!(bytes(&peers), [0, 0, 0]);
+    }
+}

@@ -93,6 +93,11 @@ impl DictionaryMemory {
         self.recalled = Default::default();
     }
 
+    #[cfg(test)]
+    pub(crate) fn leave_for_test(&mut self, bytes: usize) {
+        self.recalled[0].leave(vec![vec![1; bytes].into()], true, [&[], &[]]);
+    }
+
     /// Bytes that connections have carried last and that are kept.
     pub(crate) fn history_bytes(&self) -> usize {
         self.recalled.iter().map(RecalledHistories::bytes).sum()

@@ -113,3 +113,82 @@ impl RecalledHistories {
         self.kept.iter().map(|it| it.dictionary.len()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::recent::Recents;
+
+    fn field<'a>(vector: &'a str, key: &str) -> Option<&'a str> {
+        let lines = vector.lines();
+        let mut values = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+        values.next()
+    }
+
+    fn bytes(count: usize, byte: impl Fn(u64) -> u64) -> Bytes {
+        (0..count as u64).map(|number| byte(number) as u8).collect()
+    }
+
+    /// A session's number, whose bytes are all the same.
+    fn session(hex: &str) -> [u8; 16] {
+        [u8::from_str_radix(&hex[..2], 16).expect("hexadecimal"); 16]
+    }
+
+    #[test]
+    fn what_is_left_and_its_names_are_as_the_vectors_say() {
+        let text = include_str!("../../../tests/vectors/left.txt");
+        let mut checked = 0;
+        for vector in text.split("name: ").skip(1) {
+            let number = |text: &str| text.parse::<usize>().expect("a number");
+            let base = field(vector, "base").map(|len| bytes(number(len), |i| i * i >> 8));
+            let blocks = field(vector, "blocks").expect("blocks").split(' ');
+            let lens: Vec<_> = blocks.map(number).collect();
+            let carried = bytes(lens.iter().sum(), |i| 3 * i * i >> 9);
+            let mut recents = Recents::default();
+            let mut at = 0;
+            for len in lens {
+                recents.push((), &carried[at..at + len], base.as_ref());
+                at += len;
+            }
+            let ids = ["connector", "acceptor"].map(|key| field(vector, key).expect("a number"));
+            let ids = ids.map(session);
+            let mut recalled = RecalledHistories::default();
+            recalled.leave(recents.left((), false), false, [&ids[0], &ids[1]]);
+            let found = recalled.kept.iter().rev().map(|it| &it.dictionary);
+            let found = found.map(|it| format!("length={} name={}", it.len(), it.id()));
+            let lines = vector.lines();
+            let expected = lines.filter_map(|line| line.strip_prefix("expect: at="));
+            let expected = expected.map(|line| line.split_once(' ').expect("a length").1);
+            let expected: Vec<_> = expected.collect();
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{vector}");
+            checked += 1;
+        }
+        assert!(checked > 5, "{checked}");
+    }
+
+    #[test]
+    fn a_hello_lists_few_and_more_only_while_it_is_not_sure() {
+        let left = |byte: u8| Bytes::from(vec![byte; 100]);
+        let lens = |recalled: &RecalledHistories| recalled.listed(1000).len();
+        let mut recalled = RecalledHistories::default();
+        assert_eq!(lens(&recalled), 0);
+        recalled.leave(vec![left(1)], true, [&[], &[]]);
+        assert_eq!(lens(&recalled), 1);
+        for byte in 2..20 {
+            recalled.leave(vec![left(byte)], true, [&[], &[]]);
+            assert_eq!(lens(&recalled), 2);
+        }
+        assert_eq!(recalled.bytes(), MOST_KEPT * 100);
+        recalled.leave(vec![left(30), left(31), left(32)], false, [&[], &[]]);
+        let listed = recalled.listed(1000);
+        let firsts: Vec<_> = listed.iter().map(|it| it.content()[0]).collect();
+        assert_eq!(firsts, [30, 31, 32], "the latest in front");
+        assert!(recalled.listed(99).is_empty(), "longer than are taken");
+        recalled.leave(
+            vec![Bytes::from_static(b"too short to name")],
+            true,
+            [&[], &[]],
+        );
+        assert_eq!(recalled.listed(1000), listed);
+    }
+}
