@@ -179,7 +179,9 @@ impl Dictionary {
         let content = content.into();
         check_len(content.len(), MAX_DICTIONARY_LEN)?;
         let mut hash = Sha256::new();
-        before.iter().for_each(|bytes| hash.update(bytes));
+        for bytes in before {
+            hash.update(bytes);
+        }
         hash.update(&content);
         Ok(Self {
             id: DictionaryId(hash.finalize().into()),

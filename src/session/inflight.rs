@@ -50,6 +50,16 @@ impl SentBlock {
         self.before = Some(write.before).filter(|(_, len)| *len > 0);
     }
 
+    /// Its length with what the socket took at the same moment.
+    fn len_at_once(&self) -> usize {
+        let ahead = if self.begun == self.written {
+            self.ahead
+        } else {
+            0
+        };
+        self.wire_len + ahead as usize
+    }
+
     /// The bytes that came with a flight of `bytes` that begins with this block, and when the first of them was
     /// written: what was written before it may have been on the link yet, given the time `on_link` by which the flight took
     /// longer than the least, which was a round trip of `rtt`. `None` if that cannot be told.
@@ -420,9 +430,7 @@ impl Inflight {
             let gone =
                 gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
             if last.apart || gone {
-                let at_once = last.begun == last.written;
-                let ahead = if at_once { last.ahead as usize } else { 0 };
-                link.record_lone(last.wire_len + ahead, one_way);
+                link.record_lone(last.len_at_once(), one_way);
             }
         }
         let written_within = last

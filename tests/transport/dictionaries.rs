@@ -41,7 +41,7 @@ async fn send_until(
     client: &Node,
     listener: &Listener,
     seed: u64,
-    enough: impl Fn(&DictionaryStats) -> bool,
+    mut enough: impl FnMut(&DictionaryStats) -> bool,
 ) -> DictionaryStats {
     let address = listener.local_address().expect("an address");
     let (from, to) =

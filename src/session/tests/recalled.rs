@@ -186,9 +186,12 @@ fn who_takes_no_dictionaries_keeps_nothing_and_is_told_of_nothing() {
         recalling().history_memory(0),
     ] {
         for flip in [false, true] {
-            let configs = |config: &SessionConfig| match flip {
-                true => (recalling(), config.clone()),
-                false => (config.clone(), recalling()),
+            let configs = |config: &SessionConfig| {
+                if flip {
+                    (recalling(), config.clone())
+                } else {
+                    (config.clone(), recalling())
+                }
             };
             let mut pair = connect(0, configs(&config), Default::default());
             let id = pair.open();
