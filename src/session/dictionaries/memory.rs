@@ -89,7 +89,7 @@ impl DictionaryMemory {
     }
 
     /// Forgets all that connections have carried, unlike what was made of it.
-    pub(crate) fn forget_histories(&mut self) {
+    pub fn forget_histories(&mut self) {
         self.recalled = Default::default();
     }
 
@@ -99,7 +99,7 @@ impl DictionaryMemory {
     }
 
     /// Bytes that connections have carried last and that are kept.
-    pub(crate) fn history_bytes(&self) -> usize {
+    pub fn history_bytes(&self) -> usize {
         self.recalled.iter().map(RecalledHistories::bytes).sum()
     }
 
