@@ -22,7 +22,7 @@ fn connections(messages: &[bytes::Bytes], policy: PolicyConfig, recalls: bool) -
     let mut memories = <[DictionaryMemory; 2]>::default();
     let mut outcomes = Vec::new();
     for some in messages.chunks(MESSAGES) {
-        let [sent, received] = memories;
+        let [sent, received] = memories.clone();
         let node = |session: SessionConfig, memory| NodeConfig {
             session: session.dictionary_memory(memory),
             ..NodeConfig::default()
@@ -39,7 +39,7 @@ fn connections(messages: &[bytes::Bytes], policy: PolicyConfig, recalls: bool) -
         };
         let outcome = experiment.run(policy).expect("a run");
         knowledge = outcome.knowledge.clone();
-        memories = outcome.dictionaries.clone();
+        memories.clone_from(&outcome.dictionaries);
         outcomes.push(outcome);
     }
     outcomes
