@@ -1,5 +1,5 @@
-//! Prints what new connections of a few messages each take, cold and with a dictionary that both ends hold from
-//! before, as Markdown tables.
+//! Prints what new connections of a few messages each take, cold, with a dictionary that both ends hold from
+//! before, and with what the connections before them carried last, as Markdown tables.
 //!
 //! ```text
 //! cargo run --release --all-features --example new_connections -- FILE.msgs ...
@@ -28,6 +28,15 @@ const CONNECTIONS: usize = 100;
 const MESSAGES: usize = 20;
 /// The stream that an experiment sends on.
 const STREAM: &str = "experiment";
+
+/// What both ends have from before.
+#[derive(Clone, Copy)]
+enum Before<'a> {
+    Nothing,
+    Dictionary(&'a Dictionary),
+    /// The same, and what the connections before have carried last.
+    Recalled(Option<&'a Dictionary>),
+}
 
 /// What 100 connections took.
 #[derive(Clone, Copy, Default)]
@@ -74,7 +83,7 @@ fn table(
         "\n## {label}: {plain} bytes, a dictionary of {}\n",
         dictionary.len()
     );
-    let alone = |policy| run(policy, new, None, 0);
+    let alone = |policy| run(policy, new, Before::Nothing, 0);
     let mut best: Option<(Arm, Taken)> = None;
     for arm in measured_arms() {
         let taken = alone(PolicyConfig::Fixed(arm))?;
@@ -102,27 +111,46 @@ fn table(
     let zstd = |level| Arm::new(CodecId::ZSTD, level);
     for arm in [Arm::new(CodecId::LZ4, 0), zstd(3), zstd(19)] {
         let arm = arm.with_dictionary();
-        let taken = run(PolicyConfig::Fixed(arm), new, Some(dictionary), 0)?;
+        let taken = run(
+            PolicyConfig::Fixed(arm),
+            new,
+            Before::Dictionary(dictionary),
+            0,
+        )?;
         print(&format!("{arm}, warm"), taken);
     }
     let memory = 8 << 20;
     for arm in [Arm::new(CodecId::LZ4, 0), zstd(3), zstd(9), zstd(19)] {
         let policy = PolicyConfig::Fixed(arm.with_history());
         let name = arm.with_history();
-        print(&format!("{name}, cold"), run(policy, new, None, memory)?);
-        let taken = run(policy, new, Some(dictionary), memory)?;
+        let with = |before| run(policy, new, before, memory);
+        print(&format!("{name}, cold"), with(Before::Nothing)?);
+        let taken = with(Before::Dictionary(dictionary))?;
         print(&format!("{name}, warm"), taken);
+        let taken = with(Before::Recalled(None))?;
+        print(&format!("{name}, recalled"), taken);
+        let taken = with(Before::Recalled(Some(dictionary)))?;
+        print(&format!("{name}, warm and recalled"), taken);
     }
     for arm in [zstd(3), zstd(19)].map(Arm::with_history) {
-        let taken = run(PolicyConfig::Fixed(arm), new, Some(large), memory)?;
+        let taken = run(
+            PolicyConfig::Fixed(arm),
+            new,
+            Before::Dictionary(large),
+            memory,
+        )?;
         print(&format!("{arm}, warm, {} bytes", large.len()), taken);
     }
     for (name, memory) in [("history off", 0), ("history on", memory)] {
         let policy = PolicyConfig::default();
-        let cold = run(policy, new, None, memory)?;
-        print(&format!("chosen, {name}, cold"), cold);
-        let warm = run(policy, new, Some(dictionary), memory)?;
+        let with = |before| run(policy, new, before, memory);
+        print(&format!("chosen, {name}, cold"), with(Before::Nothing)?);
+        let warm = with(Before::Dictionary(dictionary))?;
         print(&format!("chosen, {name}, warm"), warm);
+        if memory > 0 {
+            let recalled = with(Before::Recalled(Some(dictionary)))?;
+            print(&format!("chosen, {name}, warm and recalled"), recalled);
+        }
     }
     Ok(())
 }
@@ -130,41 +158,57 @@ fn table(
 fn run(
     policy: PolicyConfig,
     new: &[Bytes],
-    dictionary: Option<&Dictionary>,
+    before: Before<'_>,
     history_memory: usize,
 ) -> Result<Taken, Box<dyn Error>> {
     let config = SessionConfig::default().history_memory(history_memory);
-    let (a, b) = match dictionary {
-        None => (config.clone(), config),
-        Some(dictionary) => {
-            let config = config.accept_dictionaries(AcceptancePolicy::new(Acceptance::Always));
-            let (mut sent, mut received) = <(DictionaryMemory, DictionaryMemory)>::default();
-            let settings = (TrainerConfig::default(), 1);
-            let dictionary = dictionary.clone();
-            received.receive(dictionary.clone());
-            sent.adopt(Time::ZERO, STREAM, dictionary, Duration::ZERO, settings);
-            (
-                config.clone().dictionary_memory(sent),
-                config.dictionary_memory(received),
-            )
-        }
+    let (dictionary, recalls) = match before {
+        Before::Nothing => (None, false),
+        Before::Dictionary(dictionary) => (Some(dictionary), false),
+        Before::Recalled(dictionary) => (dictionary, true),
     };
+    // What is measured is what there was before.
+    let mut trainer = TrainerConfig::default();
+    trainer.min_messages = usize::MAX;
+    let config = if dictionary.is_some() || recalls {
+        config
+            .accept_dictionaries(AcceptancePolicy::new(Acceptance::Always))
+            .recall_history(recalls)
+            .train_dictionaries(Some(trainer))
+    } else {
+        config
+    };
+    // What nodes keep of dictionaries from one connection to the next.
+    let mut memories = <[DictionaryMemory; 2]>::default();
+    if let Some(dictionary) = dictionary {
+        let settings = (trainer, 1);
+        let [sent, received] = &mut memories;
+        received.receive(dictionary.clone());
+        sent.adopt(
+            Time::ZERO,
+            STREAM,
+            dictionary.clone(),
+            Duration::ZERO,
+            settings,
+        );
+    }
     let mut taken = Taken::default();
     // What a node remembers of a peer from one connection to the next.
     let mut knowledge: Option<PeerKnowledge> = None;
     for messages in new.chunks(MESSAGES) {
         let session = match knowledge.take() {
-            Some(knowledge) => a.clone().knowledge(knowledge),
-            None => a.clone(),
+            Some(knowledge) => config.clone().knowledge(knowledge),
+            None => config.clone(),
         };
-        let node = |session| NodeConfig {
-            session,
+        let [sent, received] = memories.clone();
+        let node = |session: SessionConfig, memory| NodeConfig {
+            session: session.dictionary_memory(memory),
             ..NodeConfig::default()
         };
         let traffic = Traffic::new(messages.iter().cloned(), Pace::Latency);
         let experiment = Experiment {
-            a: node(session),
-            b: node(b.clone()),
+            a: node(session, sent),
+            b: node(config.clone(), received),
             link: LinkConfig {
                 rate: BytesPerSec::new(1.25e6),
                 ..LinkConfig::default()
@@ -178,6 +222,9 @@ fn run(
         taken.hellos += ours.hello_sent;
         taken.seconds += outcome.duration.as_secs_f64();
         knowledge = Some(outcome.knowledge);
+        if recalls {
+            memories = outcome.dictionaries;
+        }
     }
     Ok(taken)
 }

@@ -171,6 +171,24 @@ impl Dictionary {
         }
     }
 
+    /// Bytes under a name that only those can tell who know what stands before them in the hash.
+    pub(crate) fn named(
+        before: &[&[u8]],
+        content: impl Into<Bytes>,
+    ) -> Result<Self, DictionaryError> {
+        let content = content.into();
+        check_len(content.len(), MAX_DICTIONARY_LEN)?;
+        let mut hash = Sha256::new();
+        for bytes in before {
+            hash.update(bytes);
+        }
+        hash.update(&content);
+        Ok(Self {
+            id: DictionaryId(hash.finalize().into()),
+            content,
+        })
+    }
+
     /// Its name.
     pub const fn id(&self) -> DictionaryId {
         self.id

@@ -330,6 +330,17 @@ impl SessionConfig {
         self
     }
 
+    /// Whether both ends keep the last 32 KiB that histories of group 0 have carried in each direction, so that those of the
+    /// next connection between them begin with it, without a byte for it but 8 to 24 in the hello. In memory only, for an
+    /// hour, and only where this side takes the peer's dictionaries ([`Self::accept_dictionaries`]; as the
+    /// sender, also makes them, [`Self::train_dictionaries`]): messages of one connection then show in the lengths of the
+    /// next (docs/security.md). Both ends must want it. Default true.
+    #[must_use]
+    pub const fn recall_history(mut self, on: bool) -> Self {
+        self.dictionaries.recalls = on;
+        self
+    }
+
     /// How dictionaries are made of what is sent, one for each class of traffic ([`Self::traffic_class`]), where the peer takes any; `None`
     /// to make none. Collecting costs up to half a megabyte for a class, for at most four
     /// classes, and training 5 % of a processor at most.

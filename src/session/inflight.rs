@@ -21,6 +21,10 @@ struct SentBlock {
     /// When the socket took its first bytes, and when its last.
     begun: Option<Time>,
     written: Option<Time>,
+    /// Bytes that it took just before, as of other frames: the block arrives behind them.
+    ahead: u64,
+    /// When the write before that was, of whatever frames, and its length.
+    before: Option<(Time, u64)>,
     /// How the link was fed just before.
     fed: Fed,
     /// Whether all blocks before it were acknowledged when it was put out.
@@ -29,6 +33,67 @@ struct SentBlock {
     apart: bool,
     /// Time since the write of the block before, and its wire length over this one's, at least 1.
     pause: Option<(Duration, f64)>,
+}
+
+impl SentBlock {
+    const fn wire_start(&self) -> u64 {
+        self.wire_end.saturating_sub(self.wire_len as u64)
+    }
+
+    /// The socket has taken its first bytes.
+    fn begin(&mut self, write: &Write) {
+        if self.begun.is_some() {
+            return;
+        }
+        self.begun = Some(write.at);
+        self.ahead = self.wire_start().saturating_sub(write.from);
+        self.before = Some(write.before).filter(|(_, len)| *len > 0);
+    }
+
+    /// Its length with what the socket took at the same moment.
+    fn len_at_once(&self) -> usize {
+        let ahead = if self.begun == self.written {
+            self.ahead
+        } else {
+            0
+        };
+        self.wire_len + ahead as usize
+    }
+
+    /// The bytes that came with a flight of `bytes` that begins with this block, and when the first of them was
+    /// written: what was written before it may have been on the link yet, given the time `on_link` by which the flight took
+    /// longer than the least, which was a round trip of `rtt`. `None` if that cannot be told.
+    fn flight(
+        &self,
+        bytes: u64,
+        on_link: Option<Duration>,
+        rtt: Option<Duration>,
+    ) -> Option<(u64, Time)> {
+        let alone = (bytes, self.begun?);
+        let Some((before, len)) = self.before else {
+            return Some(alone);
+        };
+        let pause = alone.1.saturating_since(before);
+        if rtt.is_some_and(|rtt| pause >= rtt) {
+            return Some(alone);
+        }
+        let longer = (len as f64 / bytes.max(1) as f64).max(1.0);
+        if pause >= on_link?.mul_f64(longer) {
+            Some(alone)
+        } else {
+            Some((bytes + len, before))
+        }
+    }
+}
+
+/// What the socket takes at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Write {
+    at: Time,
+    /// Bytes of the output before it.
+    from: u64,
+    /// When the one before was, and of how many bytes.
+    before: (Time, u64),
 }
 
 /// A probe that waits for its reply.
@@ -84,6 +149,9 @@ pub(super) struct Inflight {
     /// What has come more slowly than it was written, without a break.
     train: Option<Delivery>,
     last_written: Option<(Time, usize)>,
+    /// Bytes of the output that the socket has taken.
+    written_to: u64,
+    latest_write: Write,
     /// When the latest block that is acknowledged was written.
     acked_written: Option<Time>,
     queue: LinkQueue,
@@ -204,6 +272,8 @@ impl Inflight {
             wire_end,
             begun: None,
             written: None,
+            ahead: 0,
+            before: None,
             fed,
             alone,
             apart: alone,
@@ -242,12 +312,22 @@ impl Inflight {
     /// The socket has taken all bytes up to `position`. Blocks further apart than the round trip
     /// `rtt` do not meet on the way.
     pub(super) fn on_written(&mut self, now: Time, position: u64, rtt: Option<Duration>) {
+        if now != self.latest_write.at {
+            let before = self.latest_write;
+            self.latest_write = Write {
+                at: now,
+                from: self.written_to,
+                before: (before.at, self.written_to - before.from),
+            };
+        }
+        self.written_to = position;
+        let write = self.latest_write;
         while let Some(block) = self
             .blocks
             .get_mut(self.written)
             .filter(|block| block.wire_end <= position)
         {
-            block.begun.get_or_insert(now);
+            block.begin(&write);
             block.written = Some(now);
             if block.fed != Fed::Backlogged {
                 block.pause = self.last_written.map(|(last, len)| {
@@ -261,8 +341,8 @@ impl Inflight {
             self.written += 1;
         }
         if let Some(block) = self.blocks.get_mut(self.written) {
-            if position > block.wire_end.saturating_sub(block.wire_len as u64) {
-                block.begun.get_or_insert(now);
+            if position > block.wire_start() {
+                block.begin(&write);
             }
         }
         if let Some(probe) = self
@@ -322,7 +402,6 @@ impl Inflight {
         self.acked = ack.frames;
         let mut fed = Fed::Backlogged;
         let (mut first, mut last) = (None, None);
-        let mut flight = 0;
         while let Some(block) = self
             .blocks
             .front()
@@ -332,10 +411,9 @@ impl Inflight {
             fed = fed.and(if alone { Fed::Idle } else { block.fed });
             // A flight begins with a block that had the link to itself.
             if block.apart || first.is_none() {
-                (first, flight) = (Some(*block), 0);
+                first = Some(*block);
             }
             last = Some(*block);
-            flight += block.wire_len;
             self.wire_unacked -= block.wire_len as u64;
             self.plain_unacked -= block.plain_len as u64;
             self.blocks.pop_front();
@@ -352,7 +430,13 @@ impl Inflight {
             link.record_passage(last.wire_len, rtt, least);
         }
         if let (true, Some(begun)) = (first.alone, first.begun) {
-            link.record_flight(now, flight, self.one_way(begun, ack.received_nanos));
+            // Other frames on the way with them, as what opens a stream, take their time too.
+            let bytes = last.wire_end - first.wire_start() + first.ahead;
+            let on_link = link.queued(self.one_way(begun, ack.received_nanos));
+            if let Some((bytes, from)) = first.flight(bytes, on_link, rtt_min) {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                link.record_flight(now, bytes, self.one_way(from, ack.received_nanos));
+            }
         } else if let Some(written) = last.written {
             let one_way = self.one_way(written, ack.received_nanos);
             // The block before, of about the same time on the link, was off it when this one came.
@@ -360,7 +444,7 @@ impl Inflight {
             let gone =
                 gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
             if last.apart || gone {
-                link.record_lone(last.wire_len, one_way);
+                link.record_lone(last.len_at_once(), one_way);
             }
         }
         let written_within = last

@@ -97,6 +97,7 @@ struct Peer {
     max_message: u64,
     max_streams: u64,
     window: u64,
+    session: [u8; 16],
 }
 
 /// How far the end has come.
@@ -158,6 +159,10 @@ impl Session {
         let mut sender = Sender::new(config.seed);
         sender.trace.switch(config.trace);
         let mut receiver = Receiver::new(config.max_block, config.max_message);
+        config.dictionaries.recalls &= config.history_memory.max(config.history_received) > 0;
+        if let Some(memory) = &mut config.dictionaries.memory {
+            memory.expire(now);
+        }
         receiver.dictionaries = RecvDictionaries::new(&config.dictionaries);
         sender.dictionaries = SendDictionaries::new(&mut config.dictionaries, config.seed);
         let mut hello = hello(role, &config);
@@ -174,6 +179,7 @@ impl Session {
                 max_message: 0,
                 max_streams: 0,
                 window: 0,
+                session: [0; 16],
             },
             peer_codecs: Vec::new(),
             streams: Streams::default(),
@@ -482,14 +488,44 @@ impl Session {
         self.path.known.clone()
     }
 
-    /// The dictionaries and samples of this session, for the next session with the same peer
-    /// ([`SessionConfig::dictionary_memory`]).
+    /// The dictionaries and samples of this session and what its histories have carried last, for the next session with
+    /// the same peer ([`SessionConfig::dictionary_memory`]). Call it when the session is over: what histories carry
+    /// after it is not in it.
     pub fn dictionaries(&self) -> DictionaryMemory {
         let mut memory = DictionaryMemory::default();
         memory.begin(self.sender.dictionaries.trainers());
         let received = self.receiver.dictionaries.held().cloned();
         received.for_each(|dictionary| memory.receive(dictionary));
+        self.leave_histories(&mut memory);
         memory
+    }
+
+    /// Whether the session has histories that it would leave to the next ([`Self::dictionaries`]).
+    pub fn leaves_histories(&self) -> bool {
+        let recalls = self.sender.dictionaries.recalled().is_some()
+            || self.receiver.dictionaries.recalled().is_some();
+        recalls && self.sender.inflight.blocks_sent() + self.receiver.blocks > 0
+    }
+
+    fn leave_histories(&self, memory: &mut DictionaryMemory) {
+        let group = GroupId::default();
+        let (own, theirs) = (&self.config.session_id, &self.peer.session);
+        let sessions: [&[u8]; 2] = match self.role {
+            Role::Connector => [own, theirs],
+            Role::Acceptor => [theirs, own],
+        };
+        if let Some(mut sent) = self.sender.dictionaries.recalled() {
+            let all_seen = self.sender.inflight.unacked() == 0;
+            let left = self.sender.history.left(group, all_seen);
+            sent.leave(left, all_seen, sessions);
+            memory.recalled[0] = sent;
+        }
+        if let Some(mut received) = self.receiver.dictionaries.recalled() {
+            let all_seen = self.ending.peer_gone;
+            let left = self.receiver.history.left(group, all_seen);
+            received.leave(left, all_seen, sessions);
+            memory.recalled[1] = received;
+        }
     }
 
     /// Whether any block was sent, so that there is something to know.

@@ -87,6 +87,7 @@ impl Session {
             max_message: hello.max_message,
             max_streams: hello.max_streams,
             window: hello.window,
+            session: hello.session,
         };
         self.state = State::Established;
         self.sent_since_probe = true;

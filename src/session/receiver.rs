@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use super::dictionaries::{DictionaryConfig, RecvDictionaries};
+use super::dictionaries::{DictionaryConfig, DictionaryMemory, RecvDictionaries};
 use super::event::Event;
 use super::history::RecvHistory;
 use super::job::{DecodeJob, DecodedBlock};
@@ -170,7 +170,7 @@ impl Receiver {
     }
 
     /// Another connection begins: nothing that has not taken effect will, and what is decoded of it is of no use.
-    pub(super) fn reconnect(&mut self, dictionaries: &DictionaryConfig) {
+    pub(super) fn reconnect(&mut self, dictionaries: &DictionaryConfig, left: DictionaryMemory) {
         let max_message = usize::try_from(self.max_message).unwrap_or(usize::MAX);
         let fresh = Self::new(self.max_block, max_message);
         let old = core::mem::replace(self, fresh);
@@ -181,7 +181,7 @@ impl Receiver {
         self.blocks = old.blocks;
         self.decode_nanos = old.decode_nanos;
         self.dictionaries = old.dictionaries;
-        self.dictionaries.restart(dictionaries);
+        self.dictionaries.restart(dictionaries, left);
     }
 
     /// Histories were agreed on: they may hold so much memory, and be so long.

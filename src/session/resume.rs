@@ -12,6 +12,7 @@
 //! Each side says in its hello how many numbered frames of the session have taken effect here; the other puts what
 //! came after them back into its queues. Histories, slots and dictionaries belong to a connection and begin anew.
 
+use super::dictionaries::DictionaryMemory;
 use super::error::SessionError;
 use super::event::Event;
 use super::path::Path;
@@ -194,7 +195,11 @@ impl Session {
             resumption.wire_before.0 += self.sender.output.position();
             resumption.wire_before.1 += self.receiver.wire_bytes;
         }
-        self.sender.disconnect();
+        // Both ends have what histories carried: those of the next connection may begin with it.
+        let mut left = DictionaryMemory::default();
+        self.leave_histories(&mut left);
+        let [sent, _] = left.recalled;
+        self.sender.disconnect(sent);
         self.receiver.cut();
         self.path.blocked_since = None;
         self.ending.input_ended = false;
@@ -223,7 +228,9 @@ impl Session {
         if let Some(outage) = &mut resumption.outage {
             outage.handshake = Some(now + self.config.handshake_timeout);
         }
-        self.receiver.reconnect(&self.config.dictionaries);
+        let mut left = DictionaryMemory::default();
+        self.leave_histories(&mut left);
+        self.receiver.reconnect(&self.config.dictionaries, left);
         self.probe_reply = None;
         self.last_probe = None;
         self.last_ack = None;

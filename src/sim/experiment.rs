@@ -8,7 +8,8 @@ use super::{CodecCosts, End, Happening, LinkConfig, Memo, NodeConfig, SimError, 
 use crate::codecs::{Arm, info};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::session::{
-    Decision, Event, OpenError, SendError, SessionError, SessionStats, StreamConfig, StreamStats,
+    Decision, DictionaryMemory, Event, OpenError, SendError, SessionError, SessionStats,
+    StreamConfig, StreamStats,
 };
 use crate::units::{BytesPerSec, CpuLoad, Time};
 use crate::wire::StreamId;
@@ -234,6 +235,8 @@ pub struct Outcome {
     pub decisions: Vec<Decision>,
     /// What A knows of B at the end, for a run that is not to begin with nothing.
     pub knowledge: PeerKnowledge,
+    /// The dictionaries of A and B once the connection was closed, and what it has carried, likewise.
+    pub dictionaries: [DictionaryMemory; 2],
 }
 
 impl Outcome {
@@ -464,26 +467,46 @@ impl<'a> Run<'a> {
         }
         self.take_decisions();
         let sessions = [End::A, End::B].map(|end| self.world.session(end).stats());
+        let knowledge = self.world.session(End::A).knowledge();
+        let duration = self.elapsed();
+        let wire_bytes = self.world.carried(End::A) - self.carried;
+        let stream = self.world.session(End::A).stream_stats(self.stream);
+        self.close();
         Ok(Outcome {
             policy,
             pace: self.traffic.pace,
             messages,
             plain_bytes: self.traffic.plain_bytes(),
-            wire_bytes: self.world.carried(End::A) - self.carried,
-            duration: self.elapsed(),
+            wire_bytes,
+            duration,
             times: self.times,
             encode_time: Duration::from_nanos(sessions[0].encode_nanos),
             decode_time: Duration::from_nanos(sessions[1].decode_nanos),
-            stream: self
-                .world
-                .session(End::A)
-                .stream_stats(self.stream)
-                .unwrap_or_default(),
-            knowledge: self.world.session(End::A).knowledge(),
+            stream: stream.unwrap_or_default(),
+            knowledge,
+            dictionaries: [End::A, End::B].map(|end| self.world.session(end).dictionaries()),
             sessions,
             timeline: self.timeline,
             decisions: self.decisions,
         })
+    }
+
+    /// Ends the connection as one does, if it has anything to leave to the next.
+    fn close(&mut self) {
+        let leaves = |end| self.world.session(end).leaves_histories();
+        if ![End::A, End::B].into_iter().any(leaves) {
+            return;
+        }
+        self.world.close(End::A);
+        let limit = self.world.now() + PATIENCE;
+        let mut open = 2;
+        while open > 0 {
+            match self.world.next(limit) {
+                Some(Happening::Event(_, Event::Closed(_))) => open -= 1,
+                Some(_) => {}
+                None => return,
+            }
+        }
     }
 
     fn send_what_is_due(&mut self) -> Result<(), ExperimentError> {

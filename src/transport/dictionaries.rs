@@ -13,7 +13,11 @@ use crate::dictionary::cache::{CacheConfig, CacheStats, DictionaryCache};
 use crate::session::{DictionaryEvent, DictionaryMemory};
 use crate::units::Time;
 
-/// The latest peers' dictionaries and samples. Each peer's are its own: nothing passes from one to another.
+/// What connections have carried last and is kept for the next, of all peers together, bytes; those met longest ago give
+/// way. Arbitrary: some hundred peers both ways.
+const MOST_HISTORY_BYTES: usize = 16 << 20;
+
+/// The latest peers' dictionaries and samples, and what connections with them have carried last. Each peer's are its own: nothing passes from one to another.
 #[derive(Debug)]
 pub(super) struct DictionaryStore {
     most: usize,
@@ -47,7 +51,9 @@ impl DictionaryStore {
     /// A connection has ended that knew this.
     pub(super) fn remember(&self, now: Time, peer: &str, memory: DictionaryMemory) {
         if self.most > 0 {
-            lock(&self.peers).entry(peer, self.most).absorb(now, memory);
+            let mut peers = lock(&self.peers);
+            peers.entry(peer, self.most).absorb(now, memory);
+            peers.limit_histories(now, MOST_HISTORY_BYTES);
         }
     }
 
@@ -81,6 +87,25 @@ impl Peers {
             }
         }
         self.known.entry(peer.to_owned()).or_default()
+    }
+
+    /// Forgets what connections have carried, where it is too old or too much.
+    fn limit_histories(&mut self, now: Time, most: usize) {
+        let all = self.known.values_mut();
+        let bytes = all.map(|known| {
+            known.expire(now);
+            known.history_bytes()
+        });
+        let mut bytes: usize = bytes.sum();
+        for peer in &self.order {
+            if bytes <= most {
+                return;
+            }
+            if let Some(known) = self.known.get_mut(peer) {
+                bytes -= known.history_bytes();
+                known.forget_histories();
+            }
+        }
     }
 }
 
@@ -229,5 +254,42 @@ mod tests {
         for bad in ["", "to", "to x y z", "to 99 a b", "to 1 é b", "orders"] {
             assert_eq!(Label::parse(bad), None, "{bad}");
         }
+    }
+}
+
+#[cfg(test)]
+mod history_tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    /// What is kept of a peer with whom there were connections, each of which has left `bytes`.
+    fn left(bytes: usize) -> DictionaryMemory {
+        let mut memory = DictionaryMemory::default();
+        memory.leave_for_test(bytes);
+        memory
+    }
+
+    #[test]
+    fn what_connections_have_carried_is_limited_and_forgotten() {
+        let mut peers = Peers::default();
+        for (peer, bytes) in [("a", 1000), ("b", 2000), ("c", 3000)] {
+            peers.entry(peer, 10).absorb(Time::ZERO, left(bytes));
+        }
+        let bytes = |peers: &Peers| {
+            ["a", "b", "c"].map(|peer| {
+                peers
+                    .known
+                    .get(peer)
+                    .map_or(0, DictionaryMemory::history_bytes)
+            })
+        };
+        peers.limit_histories(Time::ZERO, 6000);
+        assert_eq!(bytes(&peers), [1000, 2000, 3000]);
+        peers.limit_histories(Time::ZERO, 5500);
+        assert_eq!(bytes(&peers), [0, 2000, 3000], "the one met longest ago");
+        let later = Time::ZERO + Duration::from_secs(3600);
+        peers.limit_histories(later, 5500);
+        assert_eq!(bytes(&peers), [0, 0, 0]);
     }
 }

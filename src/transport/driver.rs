@@ -608,11 +608,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
         // What a peer that broke the protocol has shown is not worth keeping.
         let broken = matches!(result, Err(SessionError::Peer(_)));
-        if !broken && self.session.has_decided() {
+        if !broken && (self.session.has_decided() || self.session.leaves_histories()) {
             let dictionaries = self.session.dictionaries();
             self.node
                 .dictionaries
                 .remember(self.now, &self.known_as, dictionaries);
+        }
+        if !broken && self.session.has_decided() {
             let knowledge = self.session.knowledge();
             self.node
                 .remember(core::mem::take(&mut self.known_as), knowledge);

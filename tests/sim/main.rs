@@ -3,6 +3,7 @@
 mod absurd;
 mod change;
 mod common;
+mod connections;
 mod dictionary;
 mod echo;
 mod experiment;

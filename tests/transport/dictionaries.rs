@@ -41,7 +41,7 @@ async fn send_until(
     client: &Node,
     listener: &Listener,
     seed: u64,
-    enough: impl Fn(&DictionaryStats) -> bool,
+    mut enough: impl FnMut(&DictionaryStats) -> bool,
 ) -> DictionaryStats {
     let address = listener.local_address().expect("an address");
     let (from, to) =
@@ -82,6 +82,38 @@ async fn the_second_connection_starts_warm() {
     let second = send_until(&client, &listener, 2, |_| true).await;
     assert_eq!((second.warm, second.offered), (1, 0));
     assert_eq!(second.blocks_sent, 1, "the first message has gone with it");
+}
+
+#[tokio::test]
+async fn histories_begin_with_what_the_connection_before_has_carried() {
+    let node = |from, recalls| {
+        let session = session(from)
+            .policy("zstd:3+history".parse().expect("an arm"))
+            .recall_history(recalls);
+        Node::new(NodeConfig::default().session(session).guard(None)).expect("a node")
+    };
+    for (from, recalls, expected) in [
+        (Acceptance::Always, true, 1),
+        (Acceptance::Always, false, 0),
+        (Acceptance::Authenticated, true, 0),
+        (Acceptance::Never, true, 0),
+    ] {
+        let (client, server) = (node(from, recalls), node(Acceptance::Always, true));
+        let listener = listen(&server).await;
+        let mut sent = 0;
+        let first = send_until(&client, &listener, 1, |_| {
+            sent += 1;
+            sent == 20
+        })
+        .await;
+        assert_eq!(first.recalled, 0);
+        let second = send_until(&client, &listener, 2, |_| true).await;
+        assert_eq!(second.recalled, expected, "{from:?} {recalls}");
+        // Another that begins with nothing, at a server that has something.
+        let other = node(from, recalls);
+        let third = send_until(&other, &listener, 3, |_| true).await;
+        assert_eq!(third.recalled, 0);
+    }
 }
 
 #[tokio::test]

@@ -882,6 +882,21 @@ def check_envelope(vector):
     return got
 
 
+def check_left(vector):
+    base = bytes((i * i >> 8) & 255 for i in range(int(one(vector, "base", 0))))
+    lengths = [int(length) for length in one(vector, "blocks", "").split()]
+    carried = bytes((3 * i * i >> 9) & 255 for i in range(sum(lengths)))
+    end = len(carried)
+    points = [end] + [at for at in range(8192, end, 8192)][::-1]
+    shown = []
+    for at in points:
+        left = (base + carried[:at])[-(32768 if at == end else 16384):]
+        name = hashlib.sha256(joined(vector, "connector") + joined(vector, "acceptor") + left)
+        shown.append(f"at={at} length={len(left)} name={name.hexdigest()}")
+    # Whoever keeps fewer points keeps the latest.
+    return shown[:max(1, len(values(vector, "expect")))]
+
+
 def check_session(vector):
     session = Session(int(one(vector, "window", 1 << 20)), int(one(vector, "history", 0)))
     for key, value in vector:
@@ -904,6 +919,7 @@ FILES = {
     "contexts.txt": check_context,
     "session.txt": check_session,
     "envelope.txt": check_envelope,
+    "left.txt": check_left,
 }
 
 

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::RecalledHistories;
 use crate::dictionary::{Dictionary, DictionaryId, Trainer, TrainerConfig};
 use crate::units::Time;
 
@@ -10,7 +11,7 @@ use crate::units::Time;
 const MAX_RECEIVED: usize = 8;
 
 /// What is known of dictionaries for the traffic with one peer: samples and dictionaries of what is sent, for
-/// each class of traffic, and the dictionaries that came from it. [`Session::dictionaries`] gives it out, and the
+/// each class of traffic, the dictionaries that came from it, and what connections with it have carried last. [`Session::dictionaries`] gives it out, and the
 /// next session with the same peer begins with it ([`SessionConfig::dictionary_memory`]). Nothing of it may
 /// go to another trust domain.
 ///
@@ -21,6 +22,8 @@ pub struct DictionaryMemory {
     pub(super) trainers: Vec<(String, Trainer)>,
     /// The latest last.
     pub(super) received: Vec<Dictionary>,
+    /// What connections have carried last, of what is sent and of what is received.
+    pub(in crate::session) recalled: [RecalledHistories; 2],
 }
 
 impl DictionaryMemory {
@@ -74,6 +77,30 @@ impl DictionaryMemory {
                 self.receive(dictionary);
             }
         }
+        for (known, other) in self.recalled.iter_mut().zip(other.recalled) {
+            known.absorb(other);
+        }
+        self.expire(now);
+    }
+
+    /// Forgets what connections have carried, where it is too old.
+    pub(crate) fn expire(&mut self, now: Time) {
+        self.recalled.iter_mut().for_each(|it| it.expire(now));
+    }
+
+    /// Forgets all that connections have carried, unlike what was made of it.
+    pub fn forget_histories(&mut self) {
+        self.recalled = Default::default();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn leave_for_test(&mut self, bytes: usize) {
+        self.recalled[0].leave(vec![vec![1; bytes].into()], true, [&[], &[]]);
+    }
+
+    /// Bytes that connections have carried last and that are kept.
+    pub fn history_bytes(&self) -> usize {
+        self.recalled.iter().map(RecalledHistories::bytes).sum()
     }
 
     /// The classes of traffic, each with its dictionaries, the newest first.

@@ -14,12 +14,14 @@ mod classes;
 mod exchange;
 mod job;
 mod memory;
+mod recalled;
 mod receive;
 mod send;
 
 use self::classes::TrafficClasses;
 pub use self::job::{DictionaryJob, DictionaryWork};
 pub use self::memory::DictionaryMemory;
+pub(super) use self::recalled::RecalledHistories;
 pub(super) use self::receive::RecvDictionaries;
 pub(super) use self::send::{DictionaryUse, FIRST_DICTIONARY_SLOT, SendDictionaries};
 use crate::dictionary::{Acceptance, AcceptancePolicy, TrainerConfig};
@@ -55,6 +57,8 @@ pub struct DictionaryStats {
     pub drifts: u64,
     /// Dictionaries that the peer held from before.
     pub warm: u64,
+    /// Whether histories of what is sent may begin with what a connection before has carried last: 1 if both ends have it.
+    pub recalled: u64,
     /// Dictionaries offered to the peer.
     pub offered: u64,
     /// Of those, how many it holds.
@@ -69,7 +73,7 @@ pub struct DictionaryStats {
     pub received: u64,
     /// Dictionaries of the peer that no codec here can use, which it was told.
     pub rejected: u64,
-    /// Bytes of dictionaries held, for what is sent and what is received.
+    /// Bytes of dictionaries held, for what is sent and what is received, and of what connections before have carried last.
     pub memory: u64,
 }
 
@@ -78,6 +82,8 @@ pub struct DictionaryStats {
 pub(super) struct DictionaryConfig {
     pub(super) acceptance: AcceptancePolicy,
     pub(super) authenticated: bool,
+    /// Whether histories may begin with what connections before have carried.
+    pub(super) recalls: bool,
     pub(super) trainer: Option<TrainerConfig>,
     pub(super) classes: TrafficClasses,
     pub(super) memory: Option<Box<DictionaryMemory>>,
@@ -88,6 +94,7 @@ impl Default for DictionaryConfig {
         Self {
             acceptance: AcceptancePolicy::default(),
             authenticated: false,
+            recalls: true,
             trainer: Some(TrainerConfig::default()),
             classes: TrafficClasses::default(),
             memory: None,
@@ -105,6 +112,12 @@ impl DictionaryConfig {
                 Acceptance::Authenticated => self.authenticated,
                 Acceptance::Never => false,
             }
+    }
+
+    /// Whether what connections carry is kept for the next with the same peer: only from and to those whose
+    /// dictionaries are taken.
+    pub(super) const fn recalls(&self) -> bool {
+        self.recalls && self.accepts()
     }
 
     /// Whether it sends or takes any.

@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use super::job::{Job, Packed};
-use super::{DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryMemory, DictionaryStats};
+use super::{
+    DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryMemory, DictionaryStats,
+    RecalledHistories,
+};
 use crate::codecs::{CodecId, info};
 use crate::dictionary::{Dictionary, DictionaryId, MIN_DICTIONARY_LEN};
 use crate::wire::{
@@ -37,6 +40,9 @@ pub(in crate::session) struct RecvDictionaries {
     live: Vec<(u64, Dictionary)>,
     /// Others that were received before, unless they are offered again.
     spare: Vec<Dictionary>,
+    /// What connections before have carried last.
+    recalled: RecalledHistories,
+    recalls: bool,
     last_number: u64,
     incoming: Option<Incoming>,
     answers: VecDeque<DictionaryAnswer>,
@@ -57,18 +63,31 @@ impl RecvDictionaries {
         // One place stays free for a new one.
         let listed = spare.len().min(max_held - 1);
         let held = spare.split_off(spare.len() - listed);
+        let recalled = known.filter(|_| config.recalls());
+        let recalled = recalled.map_or_else(RecalledHistories::default, |memory| {
+            memory.recalled[1].clone()
+        });
+        // Those have places of their own.
+        let begun = recalled.listed(config.acceptance.max_len);
+        let max_held = max_held + begun.len();
+        let listed: Vec<_> = held.into_iter().rev().chain(begun).collect();
         Self {
             limits: Some((config.acceptance.max_len, max_held)),
-            last_number: held.len() as u64,
-            live: (1..).zip(held.into_iter().rev()).collect(),
+            last_number: listed.len() as u64,
+            live: (1..).zip(listed).collect(),
             spare,
+            recalled,
+            recalls: config.recalls(),
             ..Self::default()
         }
     }
 
-    /// Another connection begins: with what there is.
-    pub(in crate::session) fn restart(&mut self, config: &DictionaryConfig) {
-        let mut memory = DictionaryMemory::default();
+    /// Another connection begins: with what there is, and what histories have left in `memory`.
+    pub(in crate::session) fn restart(
+        &mut self,
+        config: &DictionaryConfig,
+        mut memory: DictionaryMemory,
+    ) {
         self.held().for_each(|it| memory.receive(it.clone()));
         let config = DictionaryConfig {
             memory: Some(Box::new(memory)),
@@ -164,7 +183,8 @@ impl RecvDictionaries {
             });
         }
         self.last_number = number;
-        let mut held = self.live.iter().map(|(_, it)| it).chain(&self.spare);
+        let held = self.live.iter().map(|(_, it)| it).chain(&self.spare);
+        let mut held = held.filter(|it| !self.recalled.contains(it));
         if let Some(known) = held.find(|it| it.id() == id).cloned() {
             self.spare.retain(|it| it.id() != id);
             self.live.push((number, known));
@@ -212,10 +232,11 @@ impl RecvDictionaries {
     }
 
     fn on_retire(&mut self, number: u64) -> Result<(), WireError> {
-        let id = self.live(number)?.id();
+        let dictionary = self.live(number)?.clone();
+        let id = dictionary.id();
         self.live.retain(|(known, _)| *known != number);
-        // Under another number it may live on.
-        if !self.live.iter().any(|(_, it)| it.id() == id) {
+        // Under another number it may live on, and what was never given out need not be forgotten.
+        if !self.recalled.contains(&dictionary) && !self.live.iter().any(|(_, it)| it.id() == id) {
             self.events.push_back(DictionaryEvent::Forgotten(id));
         }
         Ok(())
@@ -271,13 +292,20 @@ impl RecvDictionaries {
     /// Those that are held, for the next session.
     pub(in crate::session) fn held(&self) -> impl Iterator<Item = &Dictionary> {
         let live = self.live.iter().rev().map(|(_, it)| it);
+        let live = live.filter(|it| !self.recalled.contains(it));
         self.spare.iter().chain(live)
+    }
+
+    /// What connections before have carried last, for the next session; `None` if that is not kept.
+    pub(in crate::session) fn recalled(&self) -> Option<RecalledHistories> {
+        (self.agreed && self.recalls).then(|| self.recalled.clone())
     }
 
     pub(in crate::session) fn add_stats(&self, stats: &mut DictionaryStats) {
         stats.received = self.received;
         stats.rejected = self.rejected;
-        stats.memory += self.held().map(|it| it.len() as u64).sum::<u64>();
+        let held: usize = self.held().map(Dictionary::len).sum();
+        stats.memory += (held + self.recalled.bytes()) as u64;
     }
 }
 

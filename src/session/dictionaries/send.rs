@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use bytes::{Buf as _, Bytes};
 
 use super::job::{Job, train_nanos};
-use super::{DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryStats, TrafficClasses};
+use super::{
+    DictionaryConfig, DictionaryEvent, DictionaryJob, DictionaryStats, RecalledHistories,
+    TrafficClasses,
+};
 use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
 use crate::dictionary::{Dictionary, DictionaryId, Trained, Trainer, TrainerConfig, TrainerEvent};
@@ -96,6 +99,9 @@ pub(in crate::session) struct SendDictionaries {
     last_number: u64,
     transfer: Transfer,
     wanted: VecDeque<Dictionary>,
+    /// What connections before have carried last, if that is kept, and which of it the peer has too.
+    recalled: Option<RecalledHistories>,
+    recalled_as: Option<u64>,
     refused: Vec<DictionaryId>,
     frames: VecDeque<DictionaryFrame>,
     slots: Vec<DictionarySlot>,
@@ -109,8 +115,9 @@ pub(in crate::session) struct SendDictionaries {
 
 impl SendDictionaries {
     pub(in crate::session) fn new(config: &mut DictionaryConfig, seed: u64) -> Self {
-        let known = config.memory.take().map(|memory| memory.trainers);
-        let classes = known.into_iter().flatten().take(MAX_CLASSES);
+        let memory = config.memory.take().map_or_else(Default::default, |it| *it);
+        let [recalled, _] = memory.recalled;
+        let classes = memory.trainers.into_iter().take(MAX_CLASSES);
         let classes = classes.map(|(name, mut trainer)| {
             trainer.forget_job();
             Class {
@@ -124,13 +131,14 @@ impl SendDictionaries {
             names: core::mem::take(&mut config.classes),
             seed,
             classes: classes.collect(),
+            recalled: config.recalls().then_some(recalled),
             saved_nanos: FIRST_NANOS,
             ..Self::default()
         }
     }
 
-    /// Another connection begins: the peer will say again what it takes and holds.
-    pub(in crate::session) fn restart(&mut self) {
+    /// Another connection begins: the peer will say again what it takes and holds. Histories have left `recalled`.
+    pub(in crate::session) fn restart(&mut self, recalled: RecalledHistories) {
         for class in &mut self.classes {
             class.number = None;
         }
@@ -140,6 +148,7 @@ impl SendDictionaries {
             names: old.names,
             seed: old.seed,
             classes: old.classes,
+            recalled: old.recalled.map(|_| recalled),
             refused: old.refused,
             training: old.training,
             saved_nanos: old.saved_nanos,
@@ -159,8 +168,14 @@ impl SendDictionaries {
         for (number, prefix) in (1..).zip(&peer.held) {
             let mut own = self.classes.iter().flat_map(|it| it.trainer.dictionaries());
             let known = own.find(|it| it.id().as_bytes()[..DICTIONARY_PREFIX_LEN] == prefix[..]);
-            let dictionary = known.cloned();
+            let mut dictionary = known.cloned();
             self.stats.warm += u64::from(dictionary.is_some());
+            if dictionary.is_none() && self.recalled_as.is_none() {
+                let recalled = self.recalled.as_ref().and_then(|it| it.find(prefix));
+                self.recalled_as = recalled.map(|_| number);
+                self.stats.recalled += u64::from(recalled.is_some());
+                dictionary = recalled.cloned();
+            }
             self.held.push(Held { number, dictionary });
             self.last_number = number;
         }
@@ -209,6 +224,24 @@ impl SendDictionaries {
         let number = self.classes.get(class?)?.number?;
         let held = self.held.iter().find(|it| it.number == number)?;
         Some((number, held.dictionary.as_ref()?))
+    }
+
+    /// What a history begins with in which messages of a class go in front: what connections before have carried last,
+    /// which begins with a dictionary itself if those did.
+    pub(in crate::session) fn beginning(
+        &self,
+        class: Option<usize>,
+        group: GroupId,
+    ) -> Option<(u64, &Dictionary)> {
+        let recalled = self.recalled_as.filter(|_| group == GroupId::default());
+        let held = recalled.and_then(|number| self.held.iter().find(|it| it.number == number));
+        let recalled = held.and_then(|it| Some((it.number, it.dictionary.as_ref()?)));
+        recalled.or_else(|| self.current(class))
+    }
+
+    /// What connections before have carried last, for the next session; `None` if that is not kept.
+    pub(in crate::session) fn recalled(&self) -> Option<RecalledHistories> {
+        self.recalled.clone().filter(|_| self.is_agreed())
     }
 
     /// The dictionary for a block of a class with `arm`, and how the block goes out.
@@ -422,7 +455,10 @@ impl SendDictionaries {
     /// Retires the dictionary `id`, or the first that there is, unless a class uses it.
     fn retire_unused(&mut self, id: Option<DictionaryId>) {
         self.settle();
-        let in_use = |number| self.classes.iter().any(|it| it.number == Some(number));
+        let in_use = |number| {
+            self.recalled_as == Some(number)
+                || self.classes.iter().any(|it| it.number == Some(number))
+        };
         let is_it = |it: &Held| match (id, &it.dictionary) {
             (None, _) => true,
             (Some(id), Some(known)) => known.id() == id,
@@ -540,11 +576,12 @@ impl SendDictionaries {
 
     pub(in crate::session) fn stats(&self) -> DictionaryStats {
         let own = self.classes.iter().flat_map(|it| it.trainer.dictionaries());
+        let recalled = self.recalled.as_ref().map_or(0, RecalledHistories::bytes);
         let trainers = || self.classes.iter().map(|it| it.trainer.stats());
         DictionaryStats {
             checks: trainers().map(|it| it.checks).sum(),
             drifts: trainers().map(|it| it.drifts).sum(),
-            memory: own.map(|it| it.len() as u64).sum(),
+            memory: own.map(|it| it.len() as u64).sum::<u64>() + recalled as u64,
             ..self.stats
         }
     }

@@ -260,11 +260,19 @@ impl RecvHistory {
             .iter_mut()
             .find(|known| known.generation == generation);
         if let Some(known) = known {
-            self.recents.push(known.era, plain);
+            self.recents
+                .push(known.era, plain, known.dictionary.as_ref());
             known.context = context;
             known.waiting -= 1;
         }
         self.prune();
+    }
+
+    /// What a group's histories leave to the next connection, the latest in front; with the points before,
+    /// unless the peer has said that there is no more (`is_all_seen`).
+    pub(in crate::session) fn left(&self, group: GroupId, is_all_seen: bool) -> Vec<Bytes> {
+        let era = self.live().find(|known| known.group == group);
+        era.map_or_else(Vec::new, |known| self.recents.left(known.era, is_all_seen))
     }
 
     #[cfg(test)]

@@ -443,7 +443,8 @@ impl SendHistory {
         let known = self.slots.iter_mut().find(|slot| slot.slot == taken.slot);
         if let Some(known) = known {
             if context.is_some() {
-                self.recents.push(taken.group, plain);
+                let begun_with = known.dictionary.as_ref().map(|(_, content)| content);
+                self.recents.push(taken.group, plain, begun_with);
                 // What it begins with does not count: it may be old.
                 known.seen = known.seen.saturating_add(plain.len());
                 known.epoch = taken.epoch.or(known.epoch).or(Some(0));
@@ -471,6 +472,12 @@ impl SendHistory {
             }
         }
         self.defines(Some(without_history(taken.slot, taken.group)))
+    }
+
+    /// What a group's histories leave to the next connection, the latest in front; with the points before,
+    /// unless the peer has acknowledged everything (`is_all_seen`).
+    pub(in crate::session) fn left(&self, group: GroupId, is_all_seen: bool) -> Vec<Bytes> {
+        self.recents.left(group, is_all_seen)
     }
 
     #[cfg(test)]

@@ -12,7 +12,7 @@ use self::chains::Chains;
 pub(super) use self::choose::late_bytes;
 use self::choose::texture_of;
 use super::block::BlockBuilder;
-use super::dictionaries::{DictionaryUse, SendDictionaries};
+use super::dictionaries::{DictionaryUse, RecalledHistories, SendDictionaries};
 use super::event::Event;
 use super::flight::Flight;
 use super::gain::HistoryGain;
@@ -170,7 +170,7 @@ impl Sender {
     }
 
     /// The connection is gone: everything that belongs to it is forgotten, but for what another one must send again.
-    pub(super) fn disconnect(&mut self) {
+    pub(super) fn disconnect(&mut self, recalled: RecalledHistories) {
         self.retained.disconnect();
         self.connection += 1;
         self.output = Output::default();
@@ -182,7 +182,7 @@ impl Sender {
         self.encoding = None;
         self.shadows.cancel();
         self.history.restart();
-        self.dictionaries.restart();
+        self.dictionaries.restart(recalled);
         self.piece_at = None;
         self.last_slot = None;
         self.run = 0;
@@ -301,7 +301,7 @@ impl Sender {
         let number = choice.arm;
         let arm = self.arms.as_slice()[number];
         let class = stream.class.get();
-        let begin = self.dictionaries.current(class);
+        let begin = self.dictionaries.beginning(class, company.group);
         let history = arm
             .history
             .then(|| self.history.take(arm, company.group, begin))

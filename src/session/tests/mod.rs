@@ -20,6 +20,8 @@ mod groups;
 mod history;
 mod limits;
 mod messages;
+#[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
+mod recalled;
 
 /// One end with its driver.
 struct End {

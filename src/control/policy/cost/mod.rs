@@ -50,6 +50,9 @@ const RIVAL: f64 = 1.1;
 /// While the link's rate is not known, every other of so many looks goes to an arm that makes another
 /// length, then fewer and fewer ..
 const RATELESS: u32 = 32;
+/// .. one of them, if no history has begun, to one that begins one. Arbitrary: the second, so that a
+/// handful of messages do without ..
+const BEGINS_AT: u32 = 2;
 /// .. which would be the best one on a link so many times slower.
 const SLOWER: f64 = 30.0;
 /// A link that no codec can help is looked at again after so many blocks. Arbitrary.
@@ -373,7 +376,8 @@ impl Cost {
 
     /// On an idle link of unknown rate, now and then the arm that would be best on a much slower one:
     /// messages as alike as those of one kind often are show no rate, unless their wire lengths differ.
-    /// To begin a history costs more than that is worth.
+    /// To begin a history costs more than that is worth, but once: where messages become shorter with nothing else, the
+    /// rate would stay unknown.
     fn other_length(
         &mut self,
         situation: &Situation<'_>,
@@ -396,7 +400,8 @@ impl Cost {
         };
         let cost = |look: &Look| look.cost + slow.link_nanos(look.wire_len);
         let arms = situation.arms;
-        let live = |arm: Arm| !arm.history || situation.live.contains(&arm);
+        let begins = self.rateless == BEGINS_AT && situation.live.is_empty();
+        let live = |arm: Arm| !arm.history || begins || situation.live.contains(&arm);
         let allowed = self
             .looks
             .iter()
