@@ -144,6 +144,9 @@ def parse_hello(data):
                 raise Bad("FieldTooLarge")
         elif tag == 144:
             hello["history"] = value.varint()
+        elif tag == 146:
+            hello["resume"] = (value.bytes(16), value.varint(), value.varint())
+            value.finish()
         elif tag < 128:
             raise Bad("Unknown")
         if tag < 128:
@@ -161,11 +164,15 @@ def show_hello(hello):
     if hello.get("longest"):
         held = ",".join(prefix.hex() for prefix in hello["held"])
         dictionaries = f" dictionaries={hello['longest']}:{hello['most']}:{held}"
+    resume = ""
+    if "resume" in hello:
+        token, connection, received = hello["resume"]
+        resume = f" resume={token.hex()}:{connection}:{received}"
     return (
         f"hello versions={low}-{high} role={hello['role']} session={hello['session'].hex()} codecs={codecs}"
         f" offered={hello['offered']:#x} required={hello['required']:#x}"
         f" max_message={hello['max_message']} max_block={hello['max_block']}"
-        f" max_streams={hello['max_streams']} window={hello['window']}{dictionaries}"
+        f" max_streams={hello['max_streams']} window={hello['window']}{dictionaries}{resume}"
     )
 
 

@@ -49,6 +49,7 @@ fn arb_go_away_code() -> impl Strategy<Value = GoAwayCode> {
         Just(GoAwayCode::Integrity),
         Just(GoAwayCode::Undecodable),
         Just(GoAwayCode::Internal),
+        Just(GoAwayCode::SessionLost),
         (8..=u64::MAX).prop_map(GoAwayCode::Other),
     ]
 }

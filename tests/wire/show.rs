@@ -44,6 +44,14 @@ pub(super) fn show_hello(hello: &Hello) -> String {
         hello.max_streams,
         hello.window
     ) + &show_dictionaries(hello)
+        + &show_resume(hello)
+}
+
+fn show_resume(hello: &Hello) -> String {
+    hello.resume.map_or_else(String::new, |resume| {
+        let token = hex(&resume.token);
+        format!(" resume={token}:{}:{}", resume.connection, resume.received)
+    })
 }
 
 fn show_dictionaries(hello: &Hello) -> String {
@@ -201,6 +209,7 @@ pub(super) fn code_number(code: GoAwayCode) -> u64 {
         GoAwayCode::Integrity => 5,
         GoAwayCode::Undecodable => 6,
         GoAwayCode::Internal => 7,
+        GoAwayCode::SessionLost => 8,
         GoAwayCode::Other(number) => number,
         other => panic!("{other:?} has no number here"),
     }
