@@ -173,9 +173,12 @@ impl Relay {
 
     /// Has something go wrong, once, with the connections that there are.
     pub fn inject(&self, fault: RelayFault) {
-        let link = |forward| match forward {
-            true => &self.shared.forward,
-            false => &self.shared.backward,
+        let link = |forward| {
+            if forward {
+                &self.shared.forward
+            } else {
+                &self.shared.backward
+            }
         };
         match fault {
             RelayFault::Cut => self.shared.forward.cut(),

@@ -387,7 +387,12 @@ impl Session {
 
     /// When a connection without a word from the peer counts as lost.
     fn silence_due(&self) -> Option<Time> {
-        let asked = self.sender.inflight.probe_written()?;
+        let inflight = &self.sender.inflight;
+        if inflight.can_probe() {
+            return None;
+        }
+        // A question that has not left may wait for a link that takes nothing any more.
+        let asked = inflight.probe_written().unwrap_or(self.wrote_at);
         Some(self.heard_at.max(asked) + self.config.dead_after?)
     }
 

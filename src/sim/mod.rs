@@ -105,7 +105,8 @@ pub struct NodeConfig {
 #[derive(Debug)]
 pub struct World {
     now: Time,
-    nodes: [Node; 2],
+    /// Boxed for their size.
+    nodes: [Box<Node>; 2],
     /// From A to B, and from B to A.
     links: [Link; 2],
     timers: BTreeMap<(Time, u64), u64>,
@@ -128,8 +129,8 @@ impl World {
         Ok(Self {
             now: Time::ZERO,
             nodes: [
-                Node::new(Role::Connector, a, costs.clone())?,
-                Node::new(Role::Acceptor, b, costs)?,
+                Box::new(Node::new(Role::Connector, a, costs.clone())?),
+                Box::new(Node::new(Role::Acceptor, b, costs)?),
             ],
             links: [Link::new(link), Link::new(link)],
             timers: BTreeMap::new(),

@@ -344,6 +344,7 @@ fn storm(seed: u64, actions: u32) -> Tally {
     storm.tally
 }
 
+#[expect(clippy::disallowed_methods, reason = "how long to look for what fails")]
 fn setting(name: &str, default: u64) -> u64 {
     let set = std::env::var(name).ok();
     set.and_then(|set| set.parse().ok()).unwrap_or(default)

@@ -22,6 +22,12 @@ const FAULTS: u32 = 60;
 /// A word to end with.
 const LAST: &[u8] = b"the last one";
 
+#[expect(clippy::disallowed_methods, reason = "how long to look for what fails")]
+fn faults() -> u32 {
+    let set = std::env::var("RESUME_FAULTS").ok();
+    set.and_then(|set| set.parse().ok()).unwrap_or(FAULTS)
+}
+
 fn resume() -> ResumeConfig {
     ResumeConfig::default()
         .within(Duration::from_secs(50))
@@ -114,8 +120,7 @@ async fn exchange(stream: Stream, name: u64, stops: Arc<AtomicBool>) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_message_arrives_once_and_in_order_however_often_the_connection_breaks() {
-    let set = std::env::var("RESUME_FAULTS").ok();
-    let faults = set.and_then(|set| set.parse().ok()).unwrap_or(FAULTS);
+    let faults = faults();
     let (left, right) = (node(resume()), node(resume()));
     let listener = listen(&right).await;
     let (relay, through) = relay_to(address(&listener));
@@ -180,13 +185,11 @@ impl Process {
             .build()
             .expect("a runtime");
         let listener = runtime.block_on(async { node(resume()).listen(address).await });
-        match listener {
-            Ok(listener) => Some(Self { runtime, listener }),
-            Err(_) => {
-                runtime.shutdown_background();
-                None
-            }
+        if let Ok(listener) = listener {
+            return Some(Self { runtime, listener });
         }
+        runtime.shutdown_background();
+        None
     }
 
     fn run<T>(&self, future: impl Future<Output = T>) -> T {
@@ -273,9 +276,12 @@ async fn a_session_whose_peer_does_not_come_back_is_given_up_after_its_limit() {
 #[tokio::test]
 async fn without_it_on_both_sides_a_session_ends_with_its_connection() {
     for (here, there) in [(true, false), (false, true)] {
-        let node = |on: bool| match on {
-            true => node(resume()),
-            false => super::support::node(SessionConfig::default()),
+        let node = |on: bool| {
+            if on {
+                node(resume())
+            } else {
+                super::support::node(SessionConfig::default())
+            }
         };
         let right = node(there);
         let listener = listen(&right).await;
