@@ -130,6 +130,10 @@ impl Link {
 
     /// Puts the next piece on the link if it is free.
     pub(super) fn advance(&mut self, now: Time) {
+        if self.silent {
+            // Nothing is acknowledged, so that the system sends nothing more.
+            return;
+        }
         loop {
             if self.free_at.is_some_and(|free_at| free_at > now) {
                 return;
