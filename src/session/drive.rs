@@ -222,6 +222,9 @@ impl Session {
     /// The connection has ended: no more bytes come from the peer. What has come and is still being
     /// decoded takes effect first.
     pub fn handle_eof(&mut self) {
+        if self.is_waiting() {
+            return;
+        }
         self.ending.input_ended = true;
         self.end_if_lost();
     }

@@ -327,11 +327,12 @@ impl Session {
             let Some(stream) = self.streams.find(id) else {
                 continue;
             };
-            let (send, recv) = (&mut stream.send, &stream.recv);
+            let (send, recv) = (&mut stream.send, &mut stream.recv);
             send.is_ready = false;
             send.deficit = 0;
             self.sender.on_sendable(id, send);
-            // The last one may have been lost.
+            // The last one may have been lost, or not have been said.
+            recv.new_limit(self.config.window);
             let window = Window {
                 stream: id,
                 limit: recv.limit,

@@ -22,6 +22,7 @@ mod limits;
 mod messages;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod recalled;
+mod resume;
 
 /// One end with its driver.
 struct End {

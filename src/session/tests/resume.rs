@@ -1,0 +1,319 @@
+//! Sessions that go on over another connection, step by step, and peers that make that hard.
+
+use super::*;
+use crate::wire::{Control, Hello, Resume, Role, Window};
+
+const TOKEN: [u8; 16] = [9; 16];
+const WITHIN: Duration = Duration::from_secs(20);
+
+fn resumable() -> Pair {
+    let config = config(PolicyConfig::None)
+        .retransmit_memory(1 << 20)
+        .resume_within(WITHIN)
+        .resume_token(Some(TOKEN));
+    Pair::new(&config)
+}
+
+/// The connection ends without a word, and what is on its way is lost.
+fn cut(pair: &mut Pair) {
+    for end in [&mut pair.a, &mut pair.b] {
+        end.input.clear();
+        end.session.handle_eof();
+        end.take_output(pair.now);
+        while let Some(event) = end.session.poll_event() {
+            end.events.push(event);
+        }
+    }
+}
+
+fn reconnect(pair: &mut Pair) {
+    pair.a
+        .session
+        .reconnect(pair.now)
+        .expect("a session that goes on");
+    pair.b
+        .session
+        .reconnect(pair.now)
+        .expect("a session that goes on");
+    pair.settle();
+}
+
+fn hello_of(end: &mut End, now: Time) -> Hello {
+    let bytes = end.take_output(now);
+    let parsed = Hello::parse(&bytes).expect("a hello");
+    parsed.expect("a whole one").0
+}
+
+fn put(hello: &Hello) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    hello.put(&mut bytes);
+    bytes
+}
+
+#[test]
+fn what_was_on_its_way_arrives_over_the_next_connection() {
+    let mut pair = resumable();
+    let id = pair.open();
+    pair.send(id, b"first");
+    pair.settle();
+    pair.send(id, b"lost on its way");
+    pair.a.run(pair.now);
+    cut(&mut pair);
+    assert!(!pair.a.session.is_connected() && pair.a.session.is_resumable());
+    pair.send(id, b"sent without a connection");
+    let other = pair
+        .a
+        .session
+        .open("opened without one", StreamConfig::default());
+    let other = other.expect("an open session");
+    pair.send(other, b"on it");
+    pair.a.session.finish(other);
+    reconnect(&mut pair);
+    let first: [&[u8]; 3] = [b"first", b"lost on its way", b"sent without a connection"];
+    assert_eq!(pair.b.payloads(id), first);
+    assert_eq!(pair.b.payloads(other), [b"on it"]);
+    assert!(
+        pair.b
+            .events
+            .contains(&Event::StreamEnded(other, CloseCode::Finished))
+    );
+    assert!(pair.a.events.contains(&Event::Resumed) && pair.b.events.contains(&Event::Resumed));
+    pair.pass(Duration::from_millis(20));
+    assert_eq!(
+        pair.a.session.stats().retained,
+        0,
+        "everything is acknowledged"
+    );
+    let stats = pair.a.session.stream_stats(id).expect("an open stream");
+    assert_eq!((stats.messages_sent, stats.messages_delivered), (3, 3));
+}
+
+#[test]
+fn a_message_cut_in_the_middle_goes_on_where_it_ended() {
+    let mut pair = resumable();
+    let id = pair.open();
+    let long: Vec<u8> = (0..300_000_u32).map(|at| at as u8).collect();
+    pair.send(id, &long);
+    // One block arrives, the next does not.
+    let first = pair.a.run(pair.now);
+    pair.b.input.extend_from_slice(&first);
+    pair.b.run(pair.now);
+    assert!(pair.b.payloads(id).is_empty(), "it has come in part");
+    pair.a.run(pair.now);
+    cut(&mut pair);
+    reconnect(&mut pair);
+    assert_eq!(pair.b.payloads(id), [long.as_slice()]);
+}
+
+#[test]
+fn a_close_is_completed_over_the_next_connection() {
+    let mut pair = resumable();
+    let id = pair.open();
+    pair.send(id, b"the last one");
+    pair.a.session.close();
+    pair.a.run(pair.now);
+    cut(&mut pair);
+    assert_eq!(pair.a.session.closed(), None);
+    reconnect(&mut pair);
+    pair.pass(Duration::from_millis(20));
+    assert_eq!(pair.b.payloads(id), [b"the last one"]);
+    assert_eq!(pair.a.session.closed(), Some(&Ok(())));
+    assert_eq!(pair.b.session.closed(), Some(&Ok(())));
+}
+
+#[test]
+fn a_peer_that_does_not_come_back_is_waited_for_no_longer_than_set() {
+    let mut pair = resumable();
+    let id = pair.open();
+    pair.send(id, b"first");
+    pair.settle();
+    pair.pass(Duration::from_millis(20));
+    pair.send(id, b"second");
+    pair.a.run(pair.now);
+    cut(&mut pair);
+    pair.send(id, b"third");
+    let due = pair.a.session.poll_timeout().expect("a limit");
+    assert_eq!(due, pair.now + WITHIN);
+    let ended = pair.a.session.handle_timeout(due);
+    assert_eq!(ended, Err(SessionError::NotResumed { limit: WITHIN }));
+    let deliveries = pair.a.session.deliveries();
+    let told = deliveries
+        .iter()
+        .map(|it| (it.stream, it.delivered, it.unknown, it.unsent));
+    assert_eq!(told.collect::<Vec<_>>(), [(id, 1, 1, 1)]);
+    assert!(pair.a.session.reconnect(due).is_err());
+}
+
+#[test]
+fn a_peer_that_knows_the_session_no_more_says_so_by_another_token() {
+    let mut pair = resumable();
+    pair.open();
+    cut(&mut pair);
+    pair.a
+        .session
+        .reconnect(pair.now)
+        .expect("a session that goes on");
+    let asked = hello_of(&mut pair.a, pair.now);
+    assert_eq!(asked.resume.map(|resume| resume.token), Some(TOKEN));
+    let anew = config(PolicyConfig::None)
+        .retransmit_memory(1 << 20)
+        .resume_token(Some([8; 16]));
+    pair.b = End::new(Role::Acceptor, anew);
+    pair.b.input.extend_from_slice(&put(&asked));
+    pair.settle();
+    assert_eq!(pair.a.session.closed(), Some(&Err(SessionError::Forgotten)));
+    assert!(matches!(
+        pair.b.session.closed(),
+        Some(Err(SessionError::GoneAway {
+            code: GoAwayCode::SessionLost,
+            ..
+        }))
+    ));
+}
+
+#[test]
+fn a_late_connection_does_not_take_the_place_of_a_newer_one() {
+    let mut pair = resumable();
+    let id = pair.open();
+    cut(&mut pair);
+    pair.a
+        .session
+        .reconnect(pair.now)
+        .expect("a session that goes on");
+    let late = hello_of(&mut pair.a, pair.now);
+    cut(&mut pair);
+    reconnect(&mut pair);
+    pair.send(id, b"over the newer one");
+    pair.settle();
+    // Its driver finds the session by its token; the session refuses it, and waits for a better one.
+    pair.b
+        .session
+        .reconnect(pair.now)
+        .expect("a session that goes on");
+    pair.b.input.clear();
+    pair.b.input.extend_from_slice(&put(&late));
+    pair.b.run(pair.now);
+    assert!(!pair.b.session.is_connected() && pair.b.session.closed().is_none());
+    pair.a.session.handle_eof();
+    pair.a.run(pair.now);
+    reconnect(&mut pair);
+    pair.send(id, b"and again");
+    pair.settle();
+    assert_eq!(
+        pair.b.payloads(id),
+        [&b"over the newer one"[..], b"and again"]
+    );
+}
+
+#[test]
+fn counts_that_cannot_be_never_lose_or_repeat_a_message() {
+    for lie in [0, 1, 40, u64::MAX] {
+        let mut pair = resumable();
+        let id = pair.open();
+        pair.send(id, b"first");
+        pair.settle();
+        pair.pass(Duration::from_millis(20));
+        cut(&mut pair);
+        pair.a
+            .session
+            .reconnect(pair.now)
+            .expect("a session that goes on");
+        pair.b
+            .session
+            .reconnect(pair.now)
+            .expect("a session that goes on");
+        let mut hello = hello_of(&mut pair.b, pair.now);
+        let honest = hello.resume.expect("a resumed session");
+        hello.resume = Some(Resume {
+            received: lie,
+            ..honest
+        });
+        pair.a.input.extend_from_slice(&put(&hello));
+        pair.a.run(pair.now);
+        assert_eq!(
+            pair.a.session.is_connected(),
+            lie == honest.received,
+            "{lie}"
+        );
+    }
+}
+
+#[test]
+fn a_peer_that_errs_on_every_connection_is_given_up() {
+    let mut pair = resumable();
+    pair.open();
+    let mut connections = 0;
+    while pair.a.session.closed().is_none() {
+        cut(&mut pair);
+        reconnect(&mut pair);
+        connections += 1;
+        assert!(connections < 20);
+        let window = Window {
+            stream: StreamId::new(0).expect("a number"),
+            limit: 0,
+        };
+        let mut bytes = Vec::new();
+        Control::Window(window).put(&mut bytes);
+        pair.a.input.extend_from_slice(&bytes);
+        pair.a.run(pair.now);
+    }
+    assert!(matches!(
+        pair.a.session.closed(),
+        Some(Err(SessionError::Peer(_)))
+    ));
+    assert_eq!(connections, 5);
+}
+
+#[test]
+fn no_more_is_sent_than_is_kept_until_the_peer_acknowledges() {
+    let config = config(PolicyConfig::None)
+        .retransmit_memory(200_000)
+        .window(16 << 20)
+        .resume_token(Some(TOKEN));
+    let mut pair = Pair::new(&config);
+    let id = pair.open();
+    for _ in 0..100 {
+        pair.send(id, &[7; 20_000]);
+    }
+    let mut sent = 0;
+    for _ in 0..100 {
+        sent += pair.a.run(pair.now).len();
+    }
+    assert!(
+        sent > 100_000 && sent < 400_000,
+        "{sent} bytes without an acknowledgement"
+    );
+    assert!(pair.a.session.stats().retained >= 200_000);
+    pair.b.input.clear();
+    cut(&mut pair);
+    reconnect(&mut pair);
+    pair.pass(Duration::from_millis(20));
+    pair.pass(Duration::from_millis(20));
+    assert_eq!(pair.b.payloads(id).len(), 100);
+}
+
+#[test]
+fn a_silent_peer_is_asked_and_then_given_up() {
+    let config = config(PolicyConfig::None)
+        .heartbeat(Some(Duration::from_secs(1)))
+        .dead_after(Some(Duration::from_secs(3)));
+    let mut pair = Pair::new(&config);
+    pair.open();
+    pair.pass(Duration::from_millis(200));
+    // One that answers lives on.
+    for _ in 0..10 {
+        pair.pass(Duration::from_secs(1));
+    }
+    assert!(pair.a.session.is_connected() && pair.b.session.is_connected());
+    let mut asked = 0;
+    for _ in 0..6 {
+        pair.now = pair.now + Duration::from_secs(1);
+        asked += pair.a.run(pair.now).len();
+    }
+    assert!(asked > 0, "it was asked");
+    let limit = Duration::from_secs(3);
+    assert_eq!(
+        pair.a.session.closed(),
+        Some(&Err(SessionError::Silent { limit }))
+    );
+}
