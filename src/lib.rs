@@ -59,6 +59,7 @@
 //! | feature | what it adds | default |
 //! |---|---|---|
 //! | `transport` | sockets, on tokio | yes |
+//! | `tls` | TLS over TCP, with rustls | no |
 //! | `lz4`, `snappy`, `zstd` | codecs | yes |
 //! | `deflate`, `bzip2`, `xz` | codecs | no |
 //! | `dictionary-cache` | a directory that keeps dictionaries | yes |

@@ -9,18 +9,21 @@ use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
 
 use crate::failure::{Failure, say};
 use crate::text;
+use crate::tls::{Changes, TlsArguments};
 
 /// A listener that cannot accept (too many open files, say) tries again after so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 pub(crate) struct EchoArguments {
-    /// HOST:PORT (port 0 for any) or unix:PATH.
+    /// HOST:PORT (port 0 for any), tls:HOST:PORT or unix:PATH. With TLS, SIGHUP has the certificates read again.
     #[arg(long, default_value = "127.0.0.1:7000")]
     listen: Address,
     /// Do not limit codec time by the processor load.
     #[arg(long)]
     no_guard: bool,
+    #[command(flatten)]
+    tls: TlsArguments,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +38,8 @@ pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
     if arguments.no_guard {
         config = config.guard(None);
     }
+    let config = arguments.tls.listening(&arguments.listen, config)?;
+    let mut changes = Changes::at(&arguments.listen)?;
     let node = Node::new(config)?;
     let listener = node.listen(&arguments.listen).await?;
     say!("listening on {}", listener.local_address()?)?;
@@ -44,6 +49,7 @@ pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
     loop {
         tokio::select! {
             _ = &mut interrupted => break,
+            () = changes.next() => arguments.tls.reload(&node)?,
             accepted = listener.accept() => match accepted {
                 Ok(connection) => {
                     totals.connections.fetch_add(1, Ordering::Relaxed);
@@ -65,6 +71,11 @@ pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
 }
 
 async fn serve(connection: Connection, totals: Arc<Totals>) {
+    // Who is not let in is told apart from whose connection was lost.
+    if let Err(error) = connection.established().await {
+        let _ = say!("{error}");
+        return;
+    }
     let mut streams = tokio::task::JoinSet::new();
     let (mut messages, mut bytes) = (0, 0);
     let mut count = |(stream_messages, stream_bytes): (u64, u64)| {

@@ -12,6 +12,7 @@ mod failure;
 mod rate;
 mod send;
 mod text;
+mod tls;
 mod trace;
 
 use std::process::ExitCode;

@@ -21,6 +21,7 @@ use crate::explain::{self, Explain};
 use crate::failure::{Failure, say};
 use crate::rate::Rate;
 use crate::text;
+use crate::tls::TlsArguments;
 use crate::trace::{self, Trace};
 
 /// How long to wait for the guard at most: on a busy machine there is no budget, however long. An idle
@@ -37,7 +38,7 @@ const MAX_RTT_MICROS: u64 = 3_600_000_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct SendArguments {
-    /// Where the echo listens: HOST:PORT or unix:PATH.
+    /// Where the echo listens: HOST:PORT, tls:HOST:PORT or unix:PATH.
     #[arg(long, default_value = "127.0.0.1:7000")]
     connect: Address,
     /// Files or directories of messages.
@@ -79,6 +80,11 @@ pub(crate) struct SendArguments {
     /// One JSON object a file, and one for all.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    tls: TlsArguments,
+    /// The name to look for in the echo's certificate, if not the host of its address.
+    #[arg(long, value_name = "NAME")]
+    tls_name: Option<String>,
 }
 
 /// What the messages of one file did.
@@ -115,6 +121,8 @@ pub(crate) async fn run(mut arguments: SendArguments) -> Result<(), Failure> {
     if arguments.no_guard {
         config = config.guard(None);
     }
+    let name = arguments.tls_name.as_deref();
+    let config = arguments.tls.connecting(&arguments.connect, name, config)?;
     let node = Node::new(config)?;
     let connection = node.connect(&arguments.connect).await?;
     await_budget(&node).await;

@@ -7,8 +7,8 @@ use super::{DictionaryError, MAX_DICTIONARY_LEN};
 /// with it: docs/security.md.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acceptance {
-    /// From peers whose identity the carrier has proved (TLS with certificates, credentials of a Unix
-    /// socket), as the application says.
+    /// From peers whose identity the carrier has proved (TLS with certificates: `transport` knows that by itself), or of
+    /// whom the application says so.
     #[default]
     Authenticated,
     /// From none.

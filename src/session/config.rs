@@ -323,7 +323,7 @@ impl SessionConfig {
         self
     }
 
-    /// Whether the carrier has proved who the peer is. Default false.
+    /// Whether the carrier has proved who the peer is. Default false; on connections with TLS the transport sets it where it has.
     #[must_use]
     pub const fn authenticated(mut self, is: bool) -> Self {
         self.dictionaries.authenticated = is;

@@ -5,12 +5,15 @@ use core::str::FromStr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// An address: `HOST:PORT` for TCP, `unix:PATH` for a Unix socket.
+/// An address: `HOST:PORT` for TCP, `tls:HOST:PORT` for TLS over it (feature `tls`), `unix:PATH` for a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Address {
     /// A host's name or number and a port.
     Tcp(String),
+    /// The same, for TLS over TCP.
+    #[cfg(feature = "tls")]
+    Tls(String),
     /// A path in the file system.
     #[cfg(unix)]
     Unix(PathBuf),
@@ -29,16 +32,34 @@ impl FromStr for Address {
                 text: text.to_owned(),
             });
         }
-        let port = text
-            .rsplit_once(':')
-            .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-        match port {
-            Some((host, _)) if !host.is_empty() => Ok(Self::Tcp(text.to_owned())),
-            _ => Err(ParseAddressError {
+        if let Some(host) = text.strip_prefix("tls:") {
+            #[cfg(feature = "tls")]
+            if is_host(host) {
+                return Ok(Self::Tls(host.to_owned()));
+            }
+            // Not to be taken for a host without TLS.
+            if host.parse::<u16>().is_err() {
+                return Err(ParseAddressError {
+                    text: text.to_owned(),
+                });
+            }
+        }
+        if is_host(text) {
+            Ok(Self::Tcp(text.to_owned()))
+        } else {
+            Err(ParseAddressError {
                 text: text.to_owned(),
-            }),
+            })
         }
     }
+}
+
+/// Whether this is a host and a port.
+fn is_host(text: &str) -> bool {
+    let host = text
+        .rsplit_once(':')
+        .filter(|(_, port)| port.parse::<u16>().is_ok());
+    host.is_some_and(|(host, _)| !host.is_empty())
 }
 
 impl From<SocketAddr> for Address {
@@ -51,6 +72,8 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => f.write_str(address),
+            #[cfg(feature = "tls")]
+            Self::Tls(address) => write!(f, "tls:{address}"),
             #[cfg(unix)]
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
@@ -59,7 +82,7 @@ impl fmt::Display for Address {
 
 /// A text that is no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not an address (HOST:PORT or unix:PATH)")]
+#[error("`{text}` is not an address (HOST:PORT, tls:HOST:PORT or unix:PATH)")]
 pub struct ParseAddressError {
     text: String,
 }
@@ -76,8 +99,30 @@ mod tests {
                 text
             );
         }
-        for text in ["", "localhost", ":80", "localhost:99999", "unix:"] {
+        for text in [
+            "",
+            "localhost",
+            ":80",
+            "localhost:99999",
+            "unix:",
+            "tls::80",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_address_with_tls_is_never_taken_for_one_without() {
+        for text in ["tls:localhost:1", "tls:[::1]:9000"] {
+            let address = text.parse::<Address>();
+            assert_eq!(address.is_ok(), cfg!(feature = "tls"), "{text}");
+            if let Ok(address) = address {
+                assert_eq!(address.to_string(), text);
+                assert!(!matches!(address, Address::Tcp(_)), "{text}");
+            }
+        }
+        // A host may be called so.
+        let host = "tls:80".parse::<Address>();
+        assert_eq!(host, Ok(Address::Tcp("tls:80".to_owned())));
     }
 }

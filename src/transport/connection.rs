@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use super::PeerIdentity;
 use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 use super::shared::{Command, OpenCommand, Phase, Popped, Shared, StreamShared};
 use crate::control::PolicyConfig;
@@ -48,6 +49,18 @@ impl Connection {
         &self.handle.peer
     }
 
+    /// Who the peer has proved to be, by a certificate that this side has judged to be valid; known once it is
+    /// [`established`](Self::established). `None` without TLS, and of who connects without a certificate.
+    pub fn peer_identity(&self) -> Option<PeerIdentity> {
+        self.handle.shared.identity.get().copied()
+    }
+
+    /// What TLS failed by, if the connection was lost that way.
+    #[cfg(feature = "tls")]
+    pub fn tls_failure(&self) -> Option<&super::TlsError> {
+        self.handle.shared.tls_failure.get()
+    }
+
     /// Waits for the handshake.
     ///
     /// # Errors
@@ -55,9 +68,14 @@ impl Connection {
     /// It failed.
     pub async fn established(&self) -> Result<(), ConnectError> {
         let mut phase = self.handle.shared.phase.subscribe();
-        let failed = |source| ConnectError::Handshake {
-            address: self.handle.peer.clone(),
-            source,
+        let failed = |source| {
+            let address = self.handle.peer.clone();
+            #[cfg(feature = "tls")]
+            if let (SessionError::ConnectionLost, Some(failure)) = (&source, self.tls_failure()) {
+                let source = failure.clone();
+                return ConnectError::Tls { address, source };
+            }
+            ConnectError::Handshake { address, source }
         };
         match phase
             .wait_for(|phase| *phase != Phase::Handshaking)

@@ -678,6 +678,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 }
             }
         }
+        if let (Some(io), 0) = (&mut self.io, self.session.output_len()) {
+            // A carrier may hold back what it took; one that fails to pass it on shows when it is read from.
+            let _ = Pin::new(io).poll_flush(cx);
+        }
         any
     }
 

@@ -29,6 +29,22 @@ pub enum ConnectError {
         /// Why.
         source: SessionError,
     },
+    /// TLS with the peer failed.
+    #[cfg(feature = "tls")]
+    #[error("{address}: {source}")]
+    Tls {
+        /// The address, as far as it is known.
+        address: String,
+        /// Why.
+        source: super::TlsError,
+    },
+    /// A `tls:` address, and the node was given nothing to connect or listen there with.
+    #[cfg(feature = "tls")]
+    #[error("{address}: the node has no TLS settings for it")]
+    NoTls {
+        /// The address.
+        address: Address,
+    },
     /// No random numbers from the system.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),

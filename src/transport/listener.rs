@@ -10,6 +10,8 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::memory::KnownAs;
+#[cfg(feature = "tls")]
+use super::tls;
 use super::{Address, ConnectError, Connection, Node, socket};
 
 /// Connections that have not said yet whose they are; no more are accepted meanwhile. Arbitrary.
@@ -32,6 +34,9 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
+    /// With the handshakes that it may have under way yet.
+    #[cfg(feature = "tls")]
+    Tls(TcpListener, Arc<tokio::sync::Semaphore>),
     #[cfg(unix)]
     Unix(tokio::net::UnixListener, std::path::PathBuf),
 }
@@ -39,6 +44,12 @@ enum Socket {
 /// A connection as the system gives it.
 enum Arrival {
     Tcp(TcpStream, String),
+    #[cfg(feature = "tls")]
+    Tls(
+        TcpStream,
+        std::net::SocketAddr,
+        tokio::sync::OwnedSemaphorePermit,
+    ),
     #[cfg(unix)]
     Unix(tokio::net::UnixStream, String),
 }
@@ -47,6 +58,8 @@ impl Socket {
     fn local_address(&self) -> io::Result<Address> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(Address::from),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, _) => Ok(Address::Tls(listener.local_addr()?.to_string())),
             #[cfg(unix)]
             Self::Unix(_, path) => Ok(Address::Unix(path.clone())),
         }
@@ -58,6 +71,15 @@ impl Socket {
                 let (stream, peer) = listener.accept().await?;
                 socket::configure(&stream)?;
                 Ok(Arrival::Tcp(stream, peer.to_string()))
+            }
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, handshakes) => {
+                // Never closed.
+                let permit = Arc::clone(handshakes).acquire_owned().await;
+                let permit = permit.map_err(io::Error::other)?;
+                let (stream, peer) = listener.accept().await?;
+                socket::configure(&stream)?;
+                Ok(Arrival::Tls(stream, peer, permit))
             }
             #[cfg(unix)]
             Self::Unix(listener, path) => {
@@ -76,6 +98,8 @@ impl Arrival {
                 let known_as = KnownAs::connector(&peer);
                 node.accepted(stream, peer, known_as).await
             }
+            #[cfg(feature = "tls")]
+            Self::Tls(stream, peer, permit) => Some(Ok(node.accept_tls(stream, peer, permit))),
             #[cfg(unix)]
             Self::Unix(stream, place) => {
                 let known_as = KnownAs::Anybody(place.clone());
@@ -93,6 +117,13 @@ impl Listener {
         };
         let socket = match address {
             Address::Tcp(host) => Socket::Tcp(TcpListener::bind(host).await.map_err(failed)?),
+            #[cfg(feature = "tls")]
+            Address::Tls(host) => {
+                node.check_tls(address)?;
+                let listener = TcpListener::bind(host).await.map_err(failed)?;
+                let handshakes = tokio::sync::Semaphore::new(tls::MAX_HANDSHAKES);
+                Socket::Tls(listener, Arc::new(handshakes))
+            }
             #[cfg(unix)]
             Address::Unix(path) => Socket::Unix(
                 tokio::net::UnixListener::bind(path).map_err(failed)?,
@@ -119,7 +150,8 @@ impl Listener {
     }
 
     /// The next connection. Its handshake goes on meanwhile: what is opened on it waits for that,
-    /// and a stranger shows as a failed session. Cancel-safe.
+    /// and a stranger shows as a failed session. With TLS, its handshake comes first, and 256 at most are under way: more
+    /// wait to be accepted. Cancel-safe.
     ///
     /// # Errors
     ///

@@ -12,6 +12,7 @@ mod driver;
 mod error;
 mod guard;
 mod history;
+mod identity;
 mod listener;
 pub mod load;
 mod memory;
@@ -21,11 +22,21 @@ mod path;
 mod resume;
 mod shared;
 mod socket;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use self::address::{Address, ParseAddressError};
 pub use self::connection::{Connection, Received, Sensitive, Stream};
 pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 pub use self::history::{HistoryMemory, HistoryMemoryStats};
+pub use self::identity::PeerIdentity;
 pub use self::listener::Listener;
 pub use self::node::{Node, NodeConfig, NodeError};
 pub use self::resume::ResumeConfig;
+#[cfg(feature = "tls")]
+pub use self::tls::{
+    ClientAuth, ClientTls, ServerTls, TlsConfigError, TlsError, TlsIdentity, TlsRoots,
+};
+/// The rustls whose errors [`TlsError`] and [`TlsConfigError`] hold.
+#[cfg(feature = "tls")]
+pub use tokio_rustls::rustls;

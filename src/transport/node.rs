@@ -27,7 +27,7 @@ use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, 
 #[cfg(feature = "dictionary-cache")]
 use crate::dictionary::cache::{CacheConfig, CacheStats};
 use crate::session::{CodecWorker, Role, Session, SessionConfig};
-use crate::units::CpuLoad;
+use crate::units::{CpuLoad, Time};
 use crate::wire::Hello;
 
 /// Idle workers kept with their scratch, each up to a few MB: as many as can be at work at once on
@@ -48,6 +48,8 @@ pub struct NodeConfig {
     dictionary_cache: Option<(PathBuf, CacheConfig)>,
     history_memory: HistoryMemory,
     resume: Option<ResumeConfig>,
+    #[cfg(feature = "tls")]
+    tls: (Option<super::ClientTls>, Option<super::ServerTls>),
 }
 
 impl Default for NodeConfig {
@@ -63,6 +65,8 @@ impl Default for NodeConfig {
             dictionary_cache: None,
             history_memory: HistoryMemory::default(),
             resume: None,
+            #[cfg(feature = "tls")]
+            tls: (None, None),
         }
     }
 }
@@ -92,7 +96,7 @@ impl NodeConfig {
 
     /// Of how many peers the node remembers what it learned of their link and of codecs, a few KB
     /// each, and their dictionaries, where those are in use, so that a new connection to one of them need not learn it again. A peer that connects
-    /// from elsewhere is known by its IP address. Those that connect to a Unix socket have no name:
+    /// from elsewhere is known by its IP address, or by its identity if it has proved one (`tls:` addresses). Those that connect to a Unix socket have no name:
     /// they share what was learned of the content and the codecs, and nothing else. Default 1024; 0
     /// begins every connection anew.
     #[must_use]
@@ -137,6 +141,24 @@ impl NodeConfig {
     }
 }
 
+#[cfg(feature = "tls")]
+impl NodeConfig {
+    /// What the node connects to `tls:` addresses with. Default: nothing, so that it does not.
+    #[must_use]
+    pub fn client_tls(mut self, tls: super::ClientTls) -> Self {
+        self.tls.0 = Some(tls);
+        self
+    }
+
+    /// What the node listens on `tls:` addresses with; it can be replaced later ([`Node::set_server_tls`]). Default:
+    /// nothing, so that it does not.
+    #[must_use]
+    pub fn server_tls(mut self, tls: super::ServerTls) -> Self {
+        self.tls.1 = Some(tls);
+        self
+    }
+}
+
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -147,6 +169,10 @@ pub enum NodeError {
     /// The guard's settings make no sense.
     #[error(transparent)]
     Guard(#[from] CpuGuardConfigError),
+    /// Certificates or keys cannot be used.
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(#[from] super::TlsConfigError),
     /// Called outside a tokio runtime.
     #[error("a node runs in a tokio runtime, and there is none here")]
     NoRuntime,
@@ -162,6 +188,8 @@ pub(super) struct NodeShared {
     peers: Mutex<PeerMemory>,
     pub(super) dictionaries: DictionaryStore,
     resumable: Arc<Resumable>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: super::tls::NodeTls,
 }
 
 impl NodeShared {
@@ -206,10 +234,10 @@ impl NodeShared {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(super) shared: Arc<NodeShared>,
-    session: Arc<SessionConfig>,
+    pub(super) session: Arc<SessionConfig>,
     history_memory: HistoryMemory,
     resume: Option<ResumeConfig>,
-    clock: Clock,
+    pub(super) clock: Clock,
 }
 
 impl Node {
@@ -217,7 +245,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// There is no runtime, the guard's settings make no sense, or the load cannot be read.
+    /// There is no runtime, the guard's settings make no sense, the load cannot be read, or certificates cannot be used.
     pub fn new(config: NodeConfig) -> Result<Self, NodeError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| NodeError::NoRuntime)?;
         let NodeConfig {
@@ -229,6 +257,8 @@ impl Node {
             dictionary_cache,
             history_memory,
             resume,
+            #[cfg(feature = "tls")]
+            tls,
         } = config;
         let session = match resume {
             Some(resume) => session
@@ -261,6 +291,8 @@ impl Node {
             peers: Mutex::new(PeerMemory::new(remembered_peers)),
             dictionaries,
             resumable: Arc::default(),
+            #[cfg(feature = "tls")]
+            tls: super::tls::NodeTls::new(tls.0, tls.1)?,
         });
         match (reader, guard) {
             (Ok(reader), guard) => {
@@ -324,6 +356,8 @@ impl Node {
                 let host = host.clone();
                 self.connected(stream, address, move || dial_tcp(host.clone()))?
             }
+            #[cfg(feature = "tls")]
+            Address::Tls(host) => self.connect_tls(host, address).await?,
             #[cfg(unix)]
             Address::Unix(path) => {
                 let stream = dial_unix(path.clone()).await.map_err(failed)?;
@@ -442,6 +476,28 @@ impl Node {
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        let shared = self.new_shared();
+        self.drive(carrier, role, known_as, &shared, self.clock.now())?;
+        Ok(Connection::new(shared, peer))
+    }
+
+    pub(super) fn new_shared(&self) -> Arc<Shared> {
+        let (queue, window) = (self.session.send_queue_len(), self.session.window_len());
+        Arc::new(Shared::new(queue, window))
+    }
+
+    /// Begins the session of handles that there are already, on a connection that `began` a while ago.
+    pub(super) fn drive<I>(
+        &self,
+        carrier: Carrier<I>,
+        role: Role,
+        known_as: KnownAs,
+        shared: &Arc<Shared>,
+        began: Time,
+    ) -> Result<(), ConnectError>
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let mut config = (*self.session)
             .clone()
             .session_id(random_name()?)
@@ -456,9 +512,11 @@ impl Node {
         if let Some(memory) = self.shared.dictionaries.recall(&known_as) {
             config = config.dictionary_memory(memory);
         }
-        let shared = Arc::new(Shared::new(config.send_queue_len(), config.window_len()));
-        let (config, history) = self.history_memory.admit(config, &shared);
-        let mut session = Session::new(role, config, self.clock.now())?;
+        if shared.identity.get().is_some() {
+            config = config.authenticated(true);
+        }
+        let (config, history) = self.history_memory.admit(config, shared);
+        let mut session = Session::new(role, config, began)?;
         history.begin(&mut session);
         let (_, budget) = self.load_and_budget();
         let grant = Arc::new(Grant::new(budget));
@@ -466,14 +524,14 @@ impl Node {
         let driver = Driver::new(
             carrier,
             session,
-            Arc::clone(&shared),
+            Arc::clone(shared),
             Arc::clone(&self.shared),
             self.clock,
             (grant, history),
             known_as,
         );
         tokio::spawn(driver);
-        Ok(Connection::new(shared, peer))
+        Ok(())
     }
 }
 
@@ -510,7 +568,7 @@ async fn dial_tcp(host: String) -> io::Result<TcpStream> {
 }
 
 /// Connects to the first address of the host that answers.
-async fn connect_tcp(host: &str) -> io::Result<TcpStream> {
+pub(super) async fn connect_tcp(host: &str) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in lookup_host(host).await? {
         match TcpStream::connect(address).await {

@@ -20,6 +20,8 @@ pub(super) fn sample<I: 'static>(io: &I) -> SocketSample {
         linux::sample_tcp(stream.as_fd())
     } else if let Some(stream) = io.downcast_ref::<UnixStream>() {
         linux::sample_unix(stream.as_fd())
+    } else if let Some(stream) = below(io) {
+        linux::sample_tcp(stream.as_fd())
     } else {
         SocketSample::default()
     }
@@ -29,10 +31,21 @@ pub(super) fn sample<I: 'static>(io: &I) -> SocketSample {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn limit_unsent<I: 'static>(io: &I, bytes: u32) {
     let io: &dyn core::any::Any = io;
-    if let Some(stream) = io.downcast_ref::<tokio::net::TcpStream>() {
+    if let Some(stream) = io.downcast_ref().or_else(|| below(io)) {
         // A socket that refuses stays as it was.
         let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(bytes);
     }
+}
+
+/// The socket below a carrier that encrypts.
+#[cfg(all(feature = "tls", any(target_os = "linux", target_os = "android")))]
+fn below(io: &dyn core::any::Any) -> Option<&tokio::net::TcpStream> {
+    Some(io.downcast_ref::<super::tls::TlsCarrier>()?.socket())
+}
+
+#[cfg(all(not(feature = "tls"), any(target_os = "linux", target_os = "android")))]
+const fn below(_: &dyn core::any::Any) -> Option<&tokio::net::TcpStream> {
+    None
 }
 
 /// Other systems take what they take.

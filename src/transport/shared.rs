@@ -3,11 +3,12 @@
 use core::task::Waker;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
+use super::PeerIdentity;
 use super::error::RecvError;
 use crate::control::PolicyConfig;
 use crate::session::{
@@ -144,6 +145,10 @@ pub(super) struct Shared {
     /// Taken from the session and not yet by the application.
     decisions: Mutex<VecDeque<Decision>>,
     pub(super) phase: tokio::sync::watch::Sender<Phase>,
+    /// Who the peer has proved to be, before the session begins.
+    pub(super) identity: OnceLock<PeerIdentity>,
+    #[cfg(feature = "tls")]
+    pub(super) tls_failure: OnceLock<super::TlsError>,
     driver_ended: tokio::sync::watch::Sender<bool>,
     /// What became of messages, where the session has failed and could have been resumed.
     deliveries: Mutex<Vec<Delivery>>,
@@ -165,6 +170,9 @@ impl Shared {
             opened_notify: Notify::new(),
             decisions: Mutex::default(),
             phase: tokio::sync::watch::Sender::new(Phase::Handshaking),
+            identity: OnceLock::new(),
+            #[cfg(feature = "tls")]
+            tls_failure: OnceLock::new(),
             driver_ended: tokio::sync::watch::Sender::new(false),
             deliveries: Mutex::default(),
             max_message: AtomicU64::new(0),
@@ -211,6 +219,17 @@ impl Shared {
         };
         drop(commands);
         self.driver_ended.send_replace(true);
+    }
+
+    /// The session ends before it has a driver, if it has not ended already.
+    #[cfg(feature = "tls")]
+    pub(super) fn fail(&self, error: SessionError) {
+        self.close_inbox();
+        if !self.is_closed() {
+            self.phase.send_replace(Phase::Closed(Err(error)));
+            self.opened_notify.notify_waiters();
+            self.opened_notify.notify_one();
+        }
     }
 
     /// Waits until the driver has ended, with its socket.

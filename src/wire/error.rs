@@ -8,7 +8,7 @@ use super::GoAwayCode;
 #[non_exhaustive]
 pub enum WireError {
     /// The connection does not begin with tautline's magic.
-    #[error("not a tautline peer: it began with {given:02x?}, expected {expected:02x?}")]
+    #[error("not a tautline peer: it began with {given:02x?}, expected {expected:02x?}{}", likely(*given))]
     WrongMagic {
         /// The first bytes received.
         given: [u8; 4],
@@ -127,6 +127,15 @@ pub enum WireError {
         /// What came and why it may not.
         what: &'static str,
     },
+}
+
+/// What a peer that begins so may speak.
+fn likely(given: [u8; 4]) -> &'static str {
+    match given {
+        // A record (RFC 8446, 5.1).
+        [0x14..=0x17, 3, ..] => ": it may speak TLS",
+        _ => "",
+    }
 }
 
 impl WireError {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline::control::PolicyConfig;
-use tautline::session::{SendError, SessionConfig, SessionError, StreamConfig};
+use tautline::session::{Role, SendError, SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{Address, Connection, OpenStreamError, RecvError, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -191,4 +191,17 @@ async fn a_unix_socket_is_removed_with_its_listener() {
         drop(listener.expect("a listener"));
         assert!(!path.exists());
     }
+}
+
+#[tokio::test]
+async fn a_carrier_that_holds_back_what_it_took_is_flushed() {
+    let (a, b) = tokio::io::duplex(10_000);
+    let [a, b] = [a, b].map(|end| tokio::io::BufWriter::with_capacity(1 << 20, end));
+    let node = node(SessionConfig::default());
+    let client = node.start(a, Role::Connector, "b".into()).expect("a start");
+    let server = node.start(b, Role::Acceptor, "a".into()).expect("a start");
+    let left = open(&client, "s").await;
+    let right = accept(&server).await;
+    within(left.send("short".into())).await.expect("room");
+    assert_eq!(next(&right).await, Some("short".into()));
 }

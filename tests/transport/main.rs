@@ -15,4 +15,6 @@ mod path;
 #[cfg(all(feature = "relay", feature = "lz4", feature = "zstd"))]
 mod resume;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod trace;

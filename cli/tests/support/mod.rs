@@ -99,6 +99,11 @@ impl Echo {
         Self::spawn(tautline(&[&ECHO, more].concat()))
     }
 
+    /// One that listens elsewhere.
+    pub(crate) fn start_at(address: &str, more: &[&str]) -> Self {
+        Self::spawn(tautline(&[&["echo", "--listen", address], more].concat()))
+    }
+
     /// One at the lowest priority there is.
     pub(crate) fn start_nice() -> Self {
         let mut command = Command::new("nice");

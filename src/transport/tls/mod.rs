@@ -1,0 +1,269 @@
+//! TLS over TCP, for addresses such as `tls:HOST:PORT`.
+//!
+//! rustls, with TLS 1.3 and 1.2 and the ALPN protocol `tautline/1`. Connections are not resumed by TLS itself, so that each
+//! judges certificates anew.
+
+mod config;
+mod error;
+mod handshake;
+mod stream;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use self::config::ClientSetup;
+pub use self::config::{ClientAuth, ClientTls, ServerTls, TlsIdentity, TlsRoots};
+pub use self::error::{TlsConfigError, TlsError};
+use self::handshake::{Failure, Secured};
+pub(super) use self::stream::TlsCarrier;
+use super::memory::KnownAs;
+use super::node::connect_tcp;
+use super::resume::Carrier;
+use super::shared::{Shared, lock};
+use super::{Address, ConnectError, Connection, Node, PeerIdentity, socket};
+use crate::session::{Role, Session, SessionError};
+
+/// The protocol within TLS (RFC 7301).
+const ALPN: &[u8] = b"tautline/1";
+
+/// Handshakes that a listener has under way at most; who connects meanwhile waits. Arbitrary: some tens of KB each, and
+/// as many silent strangers must come within the handshake's time to keep others out.
+pub(super) const MAX_HANDSHAKES: usize = 256;
+
+/// What a node connects and listens with; replaced while connections go on.
+#[derive(Debug, Default)]
+pub(super) struct NodeTls {
+    client: Mutex<Option<ClientSetup>>,
+    server: Mutex<Option<Arc<ServerConfig>>>,
+}
+
+impl NodeTls {
+    pub(super) fn new(
+        client: Option<ClientTls>,
+        server: Option<ServerTls>,
+    ) -> Result<Self, TlsConfigError> {
+        Ok(Self {
+            client: Mutex::new(client.map(ClientTls::build).transpose()?),
+            server: Mutex::new(server.map(ServerTls::build).transpose()?),
+        })
+    }
+
+    fn server(&self) -> Option<Arc<ServerConfig>> {
+        lock(&self.server).clone()
+    }
+}
+
+/// TLS. The settings are those of connections that begin from here on; those that there are go on as they began.
+impl Node {
+    /// Replaces what this node connects to `tls:` addresses with: another certificate, or other roots.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be used: what was set before stays.
+    pub fn set_client_tls(&self, tls: ClientTls) -> Result<(), TlsConfigError> {
+        *lock(&self.shared.tls.client) = Some(tls.build()?);
+        Ok(())
+    }
+
+    /// Replaces what this node's listeners on `tls:` addresses prove their identity with, and whom they let in: all of
+    /// it at once. A certificate is renewed this way while the listeners go on.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be used: what was set before stays.
+    pub fn set_server_tls(&self, tls: ServerTls) -> Result<(), TlsConfigError> {
+        *lock(&self.shared.tls.server) = Some(tls.build()?);
+        Ok(())
+    }
+
+    pub(super) async fn connect_tls(
+        &self,
+        host: &str,
+        address: &Address,
+    ) -> Result<Connection, ConnectError> {
+        let peer = address.to_string();
+        let failed = |source| ConnectError::Tls {
+            address: peer.clone(),
+            source,
+        };
+        let setup = lock(&self.shared.tls.client).clone();
+        let setup = setup.ok_or_else(|| ConnectError::NoTls {
+            address: address.clone(),
+        })?;
+        let name = match setup.server_name {
+            Some(name) => name,
+            None => server_name(host).map_err(failed)?,
+        };
+        let tcp = async {
+            let tcp = connect_tcp(host).await?;
+            socket::configure(&tcp)?;
+            Ok(tcp)
+        };
+        let tcp = tcp.await.map_err(|source| ConnectError::Io {
+            address: address.clone(),
+            source,
+        })?;
+        let began = self.clock.now();
+        let shared = self.new_shared();
+        let limit = self.session.handshake_limit();
+        let lost = |source| ConnectError::Handshake {
+            address: peer.clone(),
+            source,
+        };
+        match handshake::connect(setup.config, name, tcp, limit).await {
+            Ok(secured) => {
+                let known_as = known_as(secured.identity, host);
+                self.secure(secured, Role::Connector, known_as, &shared, began)?;
+                Ok(Connection::new(shared, peer))
+            }
+            Err(Failure::Tls(error)) => Err(failed(error)),
+            Err(Failure::Lost) => Err(lost(SessionError::ConnectionLost)),
+            Err(Failure::TimedOut) => Err(lost(SessionError::HandshakeTimeout { limit })),
+        }
+    }
+
+    /// Whether the node can listen on `tls:` addresses: what would fail with every connection fails before the first.
+    pub(super) fn check_tls(&self, address: &Address) -> Result<(), ConnectError> {
+        if self.shared.tls.server().is_none() {
+            return Err(ConnectError::NoTls {
+                address: address.clone(),
+            });
+        }
+        Session::new(Role::Acceptor, (*self.session).clone(), self.clock.now())?;
+        Ok(())
+    }
+
+    /// A connection whose handshakes, TLS's and then the session's, go on by themselves.
+    pub(super) fn accept_tls(
+        &self,
+        tcp: TcpStream,
+        peer: SocketAddr,
+        permit: OwnedSemaphorePermit,
+    ) -> Connection {
+        let shared = self.new_shared();
+        let began = self.clock.now();
+        let limit = self.session.handshake_limit();
+        let config = self.shared.tls.server();
+        let node = self.clone();
+        let mut pending = Pending {
+            shared: Arc::clone(&shared),
+            is_over: false,
+        };
+        tokio::spawn(async move {
+            // Set when the listener was made, and never unset.
+            let Some(config) = config else { return };
+            let result = handshake::accept(config, tcp, limit).await;
+            match result {
+                Ok(secured) => {
+                    let known_as = known_as(secured.identity, &peer.ip().to_string());
+                    let role = Role::Acceptor;
+                    let started = node.secure(secured, role, known_as, &pending.shared, began);
+                    // Without random numbers there is no session.
+                    pending.is_over = started.is_ok();
+                }
+                Err(Failure::Tls(error)) => {
+                    pending.shared.tls_failure.get_or_init(|| error);
+                }
+                Err(Failure::Lost) => {}
+                Err(Failure::TimedOut) => pending
+                    .shared
+                    .fail(SessionError::HandshakeTimeout { limit }),
+            }
+            // Who is let in by this finds the other's fate known.
+            drop(pending);
+            drop(permit);
+        });
+        Connection::new(shared, peer.to_string())
+    }
+
+    /// Begins the session over an encrypted stream.
+    fn secure(
+        &self,
+        Secured { stream, identity }: Secured,
+        role: Role,
+        known_as: KnownAs,
+        shared: &Arc<Shared>,
+        began: crate::units::Time,
+    ) -> Result<(), ConnectError> {
+        if let Some(identity) = identity {
+            shared.identity.get_or_init(|| identity);
+        }
+        let carrier = TlsCarrier::new(stream, Arc::clone(shared));
+        // Another connection would have to prove the same identity: none takes its place.
+        let carrier = Carrier::only(carrier, BytesMut::new());
+        self.drive(carrier, role, known_as, shared, began)
+    }
+}
+
+/// A peer is remembered as who it has proved to be, wherever it is met. One that has not is met at its place, but is not
+/// taken for who is met there without TLS. (No address has a space in it.)
+fn known_as(identity: Option<PeerIdentity>, place: &str) -> KnownAs {
+    KnownAs::Peer(match identity {
+        Some(identity) => format!("identity {identity}"),
+        None => format!("tls {place}"),
+    })
+}
+
+/// The host of `HOST:PORT`.
+fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let name = bare.unwrap_or(name).to_owned();
+    ServerName::try_from(name.clone()).map_err(|_| TlsError::ServerName { given: name })
+}
+
+/// Says that the session has failed if it does not come about.
+struct Pending {
+    shared: Arc<Shared>,
+    is_over: bool,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.fail(SessionError::ConnectionLost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_not_taken_for_who_is_met_at_its_place_without_tls() {
+        let place = "10.0.0.1";
+        let names = [None, Some(b"one"), Some(b"two")].map(|key| {
+            let identity = key.map(|key| PeerIdentity::of_public_key(key));
+            match known_as(identity, place) {
+                KnownAs::Peer(name) => name,
+                KnownAs::Anybody(name) => panic!("{name}"),
+            }
+        });
+        assert!(names.iter().all(|name| name != place), "{names:?}");
+        assert!(names[0].contains(place), "{names:?}");
+        // Who has proved who it is is so wherever it is met.
+        assert!(!names[1].contains(place), "{names:?}");
+        assert_ne!(names[1], names[2]);
+    }
+
+    #[test]
+    fn the_hosts_name_is_looked_for() {
+        for (host, name) in [
+            ("example.org:7000", "example.org"),
+            ("127.0.0.1:80", "127.0.0.1"),
+            ("[::1]:80", "::1"),
+        ] {
+            let expected = ServerName::try_from(name).expect("a name");
+            assert_eq!(server_name(host), Ok(expected.to_owned()));
+        }
+        let given = "a b".to_owned();
+        assert_eq!(server_name("a b:80"), Err(TlsError::ServerName { given }));
+    }
+}
