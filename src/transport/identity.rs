@@ -12,7 +12,7 @@ pub struct PeerIdentity([u8; 32]);
 
 impl PeerIdentity {
     #[cfg_attr(
-        not(feature = "tls"),
+        not(any(test, feature = "tls")),
         expect(dead_code, reason = "no other carrier proves who the peer is")
     )]
     pub(super) fn of_public_key(info: &[u8]) -> Self {

@@ -96,14 +96,16 @@ impl Arrival {
         match self {
             Self::Tcp(stream, peer) => {
                 let known_as = KnownAs::connector(&peer);
-                node.accepted(stream, peer, known_as).await
+                let shared = node.new_shared();
+                node.accepted(stream, peer, known_as, shared).await
             }
             #[cfg(feature = "tls")]
-            Self::Tls(stream, peer, permit) => Some(Ok(node.accept_tls(stream, peer, permit))),
+            Self::Tls(stream, peer, permit) => node.take_in_tls(stream, peer, permit).await,
             #[cfg(unix)]
             Self::Unix(stream, place) => {
                 let known_as = KnownAs::Anybody(place.clone());
-                node.accepted(stream, place, known_as).await
+                let shared = node.new_shared();
+                node.accepted(stream, place, known_as, shared).await
             }
         }
     }

@@ -22,7 +22,7 @@ use super::load::{LoadReadError, LoadReader};
 use super::memory::{KnownAs, PeerMemory};
 use super::resume::{Another, Carrier, Dial, Redial, Resumable, ResumeConfig};
 use super::shared::{Shared, lock};
-use super::{Address, ConnectError, socket};
+use super::{Address, ConnectError, PeerIdentity, socket};
 use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, PeerKnowledge};
 #[cfg(feature = "dictionary-cache")]
 use crate::dictionary::cache::{CacheConfig, CacheStats};
@@ -397,9 +397,30 @@ impl Node {
     }
 
     /// Where further connections of an accepted session come in.
-    fn arrivals<I: Send + 'static>(&self) -> Result<Another<I>, ConnectError> {
+    fn arrivals<I: Send + 'static>(
+        &self,
+        identity: Option<PeerIdentity>,
+    ) -> Result<Another<I>, ConnectError> {
         let token = random_name()?;
-        Ok(Another::Arriving(self.shared.resumable.register(token)))
+        let arrivals = self.shared.resumable.register(token, identity);
+        Ok(Another::Arriving(arrivals))
+    }
+
+    /// How a connection is made again when it is lost.
+    pub(super) fn redial<I, F>(
+        &self,
+        dial: impl Fn() -> F + Send + 'static,
+    ) -> Result<Another<I>, ConnectError>
+    where
+        I: 'static,
+        F: Future<Output = io::Result<I>> + Send + 'static,
+    {
+        let Some(config) = self.resume else {
+            return Ok(Another::None);
+        };
+        let seed = getrandom::u64().map_err(ConnectError::Random)?;
+        let dial: Dial<I> = Box::new(move || Box::pin(dial()));
+        Ok(Another::Dialed(Redial::new(dial, config, seed)))
     }
 
     /// Begins a session over a connection that this node has made, and that it can make again.
@@ -413,14 +434,7 @@ impl Node {
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         F: Future<Output = io::Result<I>> + Send + 'static,
     {
-        let dial: Dial<I> = Box::new(move || Box::pin(dial()));
-        let another = match self.resume {
-            Some(config) => {
-                let seed = getrandom::u64().map_err(ConnectError::Random)?;
-                Another::Dialed(Redial::new(dial, config, seed))
-            }
-            None => Another::None,
-        };
+        let another = self.redial(dial)?;
         let carrier = Carrier {
             io,
             input: BytesMut::new(),
@@ -438,10 +452,13 @@ impl Node {
         mut io: I,
         peer: String,
         known_as: KnownAs,
+        shared: Arc<Shared>,
     ) -> Option<Result<Connection, ConnectError>>
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        let began = self.clock.now();
+        let identity = shared.identity.get().copied();
         let mut input = BytesMut::new();
         let mut another = Another::None;
         if self.resume.is_some() {
@@ -451,19 +468,20 @@ impl Node {
             if let Ok(Some(hello)) = hello {
                 if let Some(resume) = hello.resume {
                     let registry = &self.shared.resumable;
-                    match registry.attach(&resume.token, io, input) {
+                    match registry.attach(&resume.token, identity, io, input) {
                         Ok(()) => return None,
                         Err(back) => (io, input) = back,
                     }
                 }
-                another = match self.arrivals() {
+                another = match self.arrivals(identity) {
                     Ok(another) => another,
                     Err(error) => return Some(Err(error)),
                 };
             }
         }
         let carrier = Carrier { io, input, another };
-        Some(self.start_known(carrier, Role::Acceptor, peer, known_as))
+        let driven = self.drive(carrier, Role::Acceptor, known_as, &shared, began);
+        Some(driven.map(|()| Connection::new(shared, peer)))
     }
 
     pub(super) fn start_known<I>(
@@ -479,6 +497,11 @@ impl Node {
         let shared = self.new_shared();
         self.drive(carrier, role, known_as, &shared, self.clock.now())?;
         Ok(Connection::new(shared, peer))
+    }
+
+    /// Whether its sessions may outlive their connections.
+    pub(super) const fn resumes(&self) -> bool {
+        self.resume.is_some()
     }
 
     pub(super) fn new_shared(&self) -> Arc<Shared> {

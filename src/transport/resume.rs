@@ -14,6 +14,7 @@ use bytes::BytesMut;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
+use super::PeerIdentity;
 use super::shared::lock;
 
 /// How sessions outlive their connections.
@@ -210,8 +211,11 @@ impl<I: Send + 'static> Attach for Door<I> {
 /// The sessions of a node that may be resumed, by their secret names.
 #[derive(Default)]
 pub(super) struct Resumable {
-    doors: Mutex<HashMap<[u8; 16], Arc<dyn Attach>>>,
+    doors: Mutex<HashMap<[u8; 16], Entrance>>,
 }
+
+/// Who may come in, and where.
+type Entrance = (Option<PeerIdentity>, Arc<dyn Attach>);
 
 impl core::fmt::Debug for Resumable {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -252,10 +256,14 @@ impl<I> Arrivals<I> {
 }
 
 impl Resumable {
-    /// Has connections with this token find their session.
-    pub(super) fn register<I: Send + 'static>(self: &Arc<Self>, token: [u8; 16]) -> Arrivals<I> {
+    /// Has connections with this token find their session, if their peer has proved to be the same.
+    pub(super) fn register<I: Send + 'static>(
+        self: &Arc<Self>,
+        token: [u8; 16],
+        identity: Option<PeerIdentity>,
+    ) -> Arrivals<I> {
         let (sender, inbox) = mpsc::unbounded_channel();
-        lock(&self.doors).insert(token, Arc::new(Door(sender)));
+        lock(&self.doors).insert(token, (identity, Arc::new(Door(sender))));
         Arrivals {
             inbox,
             token,
@@ -267,11 +275,12 @@ impl Resumable {
     pub(super) fn attach<I: Send + 'static>(
         &self,
         token: &[u8; 16],
+        identity: Option<PeerIdentity>,
         io: I,
         input: BytesMut,
     ) -> Result<(), (I, BytesMut)> {
         let door = lock(&self.doors).get(token).cloned();
-        let Some(door) = door else {
+        let Some((_, door)) = door.filter(|(of, _)| *of == identity) else {
             return Err((io, input));
         };
         door.attach(Box::new(io), input)
@@ -299,13 +308,20 @@ mod tests {
     #[test]
     fn a_connection_finds_its_session_while_that_lives() {
         let registry = Arc::new(Resumable::default());
-        let arrivals: Arrivals<u32> = registry.register([7; 16]);
+        let [one, other] = [&b"one"[..], b"another"]
+            .map(PeerIdentity::of_public_key)
+            .map(Some);
+        let arrivals: Arrivals<u32> = registry.register([7; 16], one);
         let hello = || BytesMut::from(&b"hello"[..]);
-        let attach = |token: u8| registry.attach(&[token; 16], 1_u32, hello());
+        let attach = |token: u8| registry.attach(&[token; 16], one, 1_u32, hello());
         assert_eq!(attach(7), Ok(()));
         assert_eq!(attach(8), Err((1, hello())), "another session");
-        let other = registry.attach(&[7; 16], "another carrier", hello());
-        assert_eq!(other, Err(("another carrier", hello())));
+        for identity in [None, other] {
+            let taken = registry.attach(&[7; 16], identity, 1_u32, hello());
+            assert_eq!(taken, Err((1, hello())), "another peer");
+        }
+        let taken = registry.attach(&[7; 16], one, "another carrier", hello());
+        assert_eq!(taken, Err(("another carrier", hello())));
         drop(arrivals);
         assert_eq!(attach(7), Err((1, hello())));
     }

@@ -273,7 +273,7 @@ fn no_more_is_sent_than_is_kept_until_the_peer_acknowledges() {
     let mut pair = Pair::new(&config);
     let id = pair.open();
     for _ in 0..100 {
-        pair.send(id, &[7; 20_000]);
+        pair.send(id, &vec![7; 20_000]);
     }
     let mut sent = 0;
     for _ in 0..100 {

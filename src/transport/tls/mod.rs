@@ -8,6 +8,8 @@ mod error;
 mod handshake;
 mod stream;
 
+use core::time::Duration;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +26,7 @@ use self::handshake::{Failure, Secured};
 pub(super) use self::stream::TlsCarrier;
 use super::memory::KnownAs;
 use super::node::connect_tcp;
-use super::resume::Carrier;
+use super::resume::{Another, Carrier};
 use super::shared::{Shared, lock};
 use super::{Address, ConnectError, Connection, Node, PeerIdentity, socket};
 use crate::session::{Role, Session, SessionError};
@@ -87,6 +89,40 @@ impl Node {
         host: &str,
         address: &Address,
     ) -> Result<Connection, ConnectError> {
+        let began = self.clock.now();
+        let secured = self.dial_tls(host, address).await?;
+        let shared = self.new_shared();
+        let identity = secured.identity;
+        let again = {
+            let (node, host, address) = (self.clone(), host.to_owned(), address.clone());
+            let shared = Arc::clone(&shared);
+            move || {
+                let (node, host, address) = (node.clone(), host.clone(), address.clone());
+                let shared = Arc::clone(&shared);
+                async move {
+                    let secured = node.dial_tls(&host, &address).await;
+                    let secured = secured.map_err(io::Error::other)?;
+                    if secured.identity != identity {
+                        return Err(io::Error::other("another peer than before"));
+                    }
+                    Ok(TlsCarrier::new(secured.stream, shared))
+                }
+            }
+        };
+        let another = self.redial(again)?;
+        let known_as = known_as(identity, host);
+        self.secure(
+            secured,
+            (Role::Connector, another),
+            known_as,
+            &shared,
+            began,
+        )?;
+        Ok(Connection::new(shared, address.to_string()))
+    }
+
+    /// Connects, with the settings of now, and completes TLS's handshake.
+    async fn dial_tls(&self, host: &str, address: &Address) -> Result<Secured, ConnectError> {
         let peer = address.to_string();
         let failed = |source| ConnectError::Tls {
             address: peer.clone(),
@@ -109,19 +145,13 @@ impl Node {
             address: address.clone(),
             source,
         })?;
-        let began = self.clock.now();
-        let shared = self.new_shared();
         let limit = self.session.handshake_limit();
         let lost = |source| ConnectError::Handshake {
             address: peer.clone(),
             source,
         };
         match handshake::connect(setup.config, name, tcp, limit).await {
-            Ok(secured) => {
-                let known_as = known_as(secured.identity, host);
-                self.secure(secured, Role::Connector, known_as, &shared, began)?;
-                Ok(Connection::new(shared, peer))
-            }
+            Ok(secured) => Ok(secured),
             Err(Failure::Tls(error)) => Err(failed(error)),
             Err(Failure::Lost) => Err(lost(SessionError::ConnectionLost)),
             Err(Failure::TimedOut) => Err(lost(SessionError::HandshakeTimeout { limit })),
@@ -137,6 +167,41 @@ impl Node {
         }
         Session::new(Role::Acceptor, (*self.session).clone(), self.clock.now())?;
         Ok(())
+    }
+
+    /// Takes a connection in: by itself if it must be the first of its session, after its handshake if it may be
+    /// another one's. `None` if it is.
+    pub(super) async fn take_in_tls(
+        self,
+        tcp: TcpStream,
+        peer: SocketAddr,
+        permit: OwnedSemaphorePermit,
+    ) -> Option<Result<Connection, ConnectError>> {
+        if !self.resumes() {
+            return Some(Ok(self.accept_tls(tcp, peer, permit)));
+        }
+        // Set when the listener was made, and never unset.
+        let config = self.shared.tls.server()?;
+        let shared = self.new_shared();
+        let limit = self.session.handshake_limit();
+        let result = handshake::accept(config, tcp, limit).await;
+        drop(permit);
+        match result {
+            Ok(Secured { stream, identity }) => {
+                if let Some(identity) = identity {
+                    shared.identity.get_or_init(|| identity);
+                }
+                let known_as = known_as(identity, &peer.ip().to_string());
+                let carrier = TlsCarrier::new(stream, Arc::clone(&shared));
+                self.accepted(carrier, peer.to_string(), known_as, shared)
+                    .await
+            }
+            Err(failure) => {
+                note(&shared, failure, limit);
+                shared.fail(SessionError::ConnectionLost);
+                Some(Ok(Connection::new(shared, peer.to_string())))
+            }
+        }
     }
 
     /// A connection whose handshakes, TLS's and then the session's, go on by themselves.
@@ -162,18 +227,12 @@ impl Node {
             match result {
                 Ok(secured) => {
                     let known_as = known_as(secured.identity, &peer.ip().to_string());
-                    let role = Role::Acceptor;
+                    let role = (Role::Acceptor, Another::None);
                     let started = node.secure(secured, role, known_as, &pending.shared, began);
                     // Without random numbers there is no session.
                     pending.is_over = started.is_ok();
                 }
-                Err(Failure::Tls(error)) => {
-                    pending.shared.tls_failure.get_or_init(|| error);
-                }
-                Err(Failure::Lost) => {}
-                Err(Failure::TimedOut) => pending
-                    .shared
-                    .fail(SessionError::HandshakeTimeout { limit }),
+                Err(failure) => note(&pending.shared, failure, limit),
             }
             // Who is let in by this finds the other's fate known.
             drop(pending);
@@ -186,7 +245,7 @@ impl Node {
     fn secure(
         &self,
         Secured { stream, identity }: Secured,
-        role: Role,
+        (role, another): (Role, Another<TlsCarrier>),
         known_as: KnownAs,
         shared: &Arc<Shared>,
         began: crate::units::Time,
@@ -194,9 +253,11 @@ impl Node {
         if let Some(identity) = identity {
             shared.identity.get_or_init(|| identity);
         }
-        let carrier = TlsCarrier::new(stream, Arc::clone(shared));
-        // Another connection would have to prove the same identity: none takes its place.
-        let carrier = Carrier::only(carrier, BytesMut::new());
+        let carrier = Carrier {
+            io: TlsCarrier::new(stream, Arc::clone(shared)),
+            input: BytesMut::new(),
+            another,
+        };
         self.drive(carrier, role, known_as, shared, began)
     }
 }
@@ -216,6 +277,17 @@ fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
     let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
     let name = bare.unwrap_or(name).to_owned();
     ServerName::try_from(name.clone()).map_err(|_| TlsError::ServerName { given: name })
+}
+
+/// Keeps why there was no handshake for the connection's handles.
+fn note(shared: &Shared, failure: Failure, limit: Duration) {
+    match failure {
+        Failure::Tls(error) => {
+            shared.tls_failure.get_or_init(|| error);
+        }
+        Failure::Lost => {}
+        Failure::TimedOut => shared.fail(SessionError::HandshakeTimeout { limit }),
+    }
 }
 
 /// Says that the session has failed if it does not come about.

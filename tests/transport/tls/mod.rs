@@ -4,6 +4,8 @@ mod attacks;
 mod authority;
 #[cfg(all(feature = "generate", feature = "zstd"))]
 mod known;
+#[cfg(feature = "relay")]
+mod resume;
 
 use std::time::Duration;
 
