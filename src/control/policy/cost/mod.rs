@@ -80,6 +80,17 @@ const HABIT_GAIN: f64 = 0.05;
 const HABIT_SLACK: f64 = 1.05;
 /// Shadows of one block.
 const MAX_SHADOWS: usize = 3;
+/// While a history is in use, every so many looks at most a shadow says what blocks are without, fewer of large ones; at
+/// first more often. Arbitrary.
+const PAIR_EVERY: u32 = 64;
+const PAIR_EVERY_LARGE: u32 = 16;
+/// The arm for that, whose strength others are measured by, may take so many times as long as the one in use.
+const PAIR_EFFORT: f64 = 2.0;
+/// Plain bytes beyond which a history that lacks others of late loses no more by it, and the share of a block that
+/// one which lacks them all loses, added up until it has caught up: 5 to 10 % over 16 to 64 KiB between turns
+/// (docs/benchmarks.md, two arms in turns).
+const MOST_LACKED: f64 = 262_144.0;
+const LACKED_SHARE: f64 = 0.1;
 
 /// The arms of a session with what they typically cost.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +160,11 @@ pub(super) struct Cost {
     plain_small: u32,
     /// Looks since the link's rate was last known.
     rateless: u32,
+    /// Looks since a history was last compared with what blocks are without, and how often that was.
+    unpaired: u32,
+    pairs: u32,
+    /// Plain bytes that the history in use has seen and others may have not.
+    lacked: f64,
 }
 
 impl Cost {
@@ -168,6 +184,9 @@ impl Cost {
             oldest_turn: false,
             plain_small: 0,
             rateless: 0,
+            unpaired: 0,
+            pairs: 0,
+            lacked: 0.0,
         }
     }
 
@@ -180,6 +199,7 @@ impl Cost {
         let class = BlockClass::of(situation.plain_len, situation.texture);
         let stages = stages(situation);
         self.skipped = self.skipped.saturating_add(1);
+        self.lacked = (self.lacked + situation.plain_len as f64).min(2.0 * MOST_LACKED);
         self.class = class;
         if let Some(choice) = self.stands(situation, &stages, class) {
             self.learn_habit(situation, choice.arm);
@@ -365,13 +385,31 @@ impl Cost {
         };
         let loss = (current.cost - best.cost) / best.cost.max(1.0);
         self.stayed += loss;
-        if loss > CLEAR_GAIN || self.stayed > PATIENCE {
+        let lost = self.history_lost(situation, current, best);
+        if lost <= 0.0 && loss > CLEAR_GAIN || self.stayed > PATIENCE + lost {
             self.stayed = 0.0;
+            self.lacked = 0.0;
             self.current = Some((class, best.arm));
             (best, Reason::Cheapest)
         } else {
             (current, Reason::Kept)
         }
+    }
+
+    /// What a change from one history to another loses, in shares of a block's cost: the other has not seen what went out
+    /// with this one, but for what it begins with if it is new.
+    fn history_lost(&self, situation: &Situation<'_>, current: Look, best: Look) -> f64 {
+        let [from, to] = [current, best].map(|look| situation.arms[look.arm]);
+        if !from.history || !to.history {
+            return 0.0;
+        }
+        let primed = if situation.live.contains(&to) {
+            0.0
+        } else {
+            MAX_PRIME as f64
+        };
+        let lacked = (self.lacked - primed).clamp(0.0, MOST_LACKED);
+        LACKED_SHARE * lacked / situation.plain_len.max(1) as f64
     }
 
     /// On an idle link of unknown rate, now and then the arm that would be best on a much slower one:
@@ -558,6 +596,12 @@ impl Cost {
             })
             .collect();
         worth.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let pair = self.pair(situation, chosen, left);
+        if let Some(pair) = pair {
+            left -= pair.shadow_nanos();
+            into.push(pair.arm);
+            worth.retain(|(_, look)| look.arm != pair.arm);
+        }
         for (_, look) in worth {
             let effort = look.shadow_nanos();
             if into.len() < MAX_SHADOWS && effort <= left {
@@ -587,6 +631,38 @@ impl Cost {
         if !into.is_empty() {
             self.skipped = 0;
         }
+    }
+
+    /// An arm without history that is to say what the block is by itself, if it is time for that and `allowance_nanos`
+    /// enough.
+    fn pair(&mut self, situation: &Situation<'_>, chosen: Look, allowance_nanos: f64) -> Option<Look> {
+        if !situation.arms[chosen.arm].history {
+            return None;
+        }
+        self.unpaired = self.unpaired.saturating_add(1);
+        let most = if self.class.is_large() {
+            PAIR_EVERY_LARGE
+        } else {
+            PAIR_EVERY
+        };
+        if self.unpaired <= self.pairs.min(most) {
+            return None;
+        }
+        let alone = self.looks.iter().filter(|look| {
+            let arm = situation.arms[look.arm];
+            look.arm != 0 && look.barred.is_none() && arm == arm.alone()
+        });
+        let reference = alone.clone().find(|look| {
+            let most = PAIR_EFFORT * chosen.shadow_nanos();
+            situation.arms[look.arm] == REFERENCE && look.shadow_nanos() <= most
+        });
+        let lightest = || alone.min_by(|a, b| a.shadow_nanos().total_cmp(&b.shadow_nanos()));
+        let pair = reference
+            .or_else(lightest)
+            .filter(|look| look.shadow_nanos() <= allowance_nanos)?;
+        self.unpaired = 0;
+        self.pairs = self.pairs.saturating_add(1);
+        Some(*pair)
     }
 
     pub(super) fn own_mut(&mut self) -> &mut Model {
