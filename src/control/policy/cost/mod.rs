@@ -398,10 +398,14 @@ impl Cost {
 
     /// What a change from one history to another loses, in shares of a block's cost: the other has not seen what went out
     /// with this one, but for what it begins with if it is new.
-    fn history_lost(&self, situation: &Situation<'_>, current: Look, best: Look) -> f64 {
+    fn history_lost(&mut self, situation: &Situation<'_>, current: Look, best: Look) -> f64 {
         let [from, to] = [current, best].map(|look| situation.arms[look.arm]);
         if !from.history || !to.history {
             return 0.0;
+        }
+        if !situation.live.contains(&from) {
+            // For want of memory it has seen nothing yet.
+            self.lacked = 0.0;
         }
         let primed = if situation.live.contains(&to) {
             0.0
@@ -635,7 +639,12 @@ impl Cost {
 
     /// An arm without history that is to say what the block is by itself, if it is time for that and `allowance_nanos`
     /// enough.
-    fn pair(&mut self, situation: &Situation<'_>, chosen: Look, allowance_nanos: f64) -> Option<Look> {
+    fn pair(
+        &mut self,
+        situation: &Situation<'_>,
+        chosen: Look,
+        allowance_nanos: f64,
+    ) -> Option<Look> {
         if !situation.arms[chosen.arm].history {
             return None;
         }

@@ -8,8 +8,11 @@ use super::{BlockClass, CHANGE, CHANGE_OF, MOST_LN_RATIO};
 use crate::codecs::{typical_history_level, typical_level};
 use crate::control::Texture;
 
-/// Pairs that count: the mean is over so many of late. Arbitrary.
+/// Pairs that count, and the least weight of a new one: five of them carry two thirds. Arbitrary.
 const MOST_PAIRS: f32 = 10.0;
+const PAIR_GAIN: f32 = 0.2;
+/// .. and of those of other streams so many. Arbitrary.
+const INHERITED_PAIRS: f32 = 4.0;
 /// What a block with history counts as against a pair, where nobody knows what it is by itself. Arbitrary.
 const UNPAIRED: f32 = 0.5;
 /// What is typical counts as so many pairs: over contents it varies by half of itself, over blocks of one by a fourth.
@@ -67,9 +70,9 @@ impl BlockClass {
     /// What a history adds to a block of `plain_len` bytes against one of the class's typical length.
     pub(super) fn added_scale(self, plain_len: f64) -> f64 {
         match self.texture {
-            Texture::Records if self.size > 0 => {
-                (self.added_to(plain_len) / self.added_to(self.typical_len())).min(super::MOST_SCALE)
-            }
+            Texture::Records if self.size > 0 => (self.added_to(plain_len)
+                / self.added_to(self.typical_len()))
+            .min(super::MOST_SCALE),
             Texture::Records | Texture::Runs | Texture::Noise => 1.0,
         }
     }
@@ -106,11 +109,10 @@ impl Added {
         }
     }
 
-    /// As a stream begins with what its connection knows.
+    /// As a stream begins with what its connection knows of others.
     pub(super) fn inherited(&self) -> Self {
         Self {
-            pairs: self.pairs.min(1.0),
-            unpaired: self.unpaired.min(1.0),
+            pairs: self.pairs.min(INHERITED_PAIRS),
             ..*self
         }
     }
@@ -124,14 +126,17 @@ impl Added {
         }
     }
 
-    /// A block that by itself has the level `alone` was sent with history, which added `added`; of late the class's
-    /// blocks have the level `usual`.
-    pub(super) fn learn_pair(&mut self, alone: f32, usual: f32, added: f32) {
-        self.pairs *= self.share_of(usual);
-        let gain = 1.0 / (1.0 + self.pairs);
+    /// A block that by itself has the level `alone` was sent with history, which added `added`.
+    pub(super) fn learn_pair(&mut self, alone: f32, added: f32) {
+        let gain = (1.0 / (1.0 + self.pairs)).max(PAIR_GAIN);
         self.level += gain * (added.clamp(0.0, MOST_LN_RATIO) - self.level);
         self.beside += gain * (alone - self.beside);
         self.pairs = (self.pairs + 1.0).min(MOST_PAIRS);
+    }
+
+    /// What blocks with history are to be compared with: what was found, not what is expected of other content.
+    pub(super) fn found(&self) -> Option<f32> {
+        self.is_known().then_some(self.level)
     }
 
     /// A block was sent with history whose level is off by `surprise`, and nobody knows what it is by itself; its
@@ -142,10 +147,10 @@ impl Added {
             self.beside = alone;
         }
         let before = self.level;
-        let known = self.share_of(alone) * self.pairs;
-        self.shift(surprise * SHARE / (1.0 + known));
-        let seen = self.pairs + self.unpaired;
-        self.beside += (alone - self.beside) / (1.0 + seen);
+        self.shift(surprise * SHARE / (1.0 + self.pairs).powi(2));
+        if self.pairs < 1.0 {
+            self.beside += PAIR_GAIN * (alone - self.beside);
+        }
         self.unpaired = (self.unpaired + 1.0).min(MOST_PAIRS);
         surprise - (self.level - before)
     }
