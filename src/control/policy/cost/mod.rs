@@ -165,6 +165,8 @@ pub(super) struct Cost {
     pairs: u32,
     /// Plain bytes that the history in use has seen and others may have not.
     lacked: f64,
+    /// What a change of arms loses by that, in shares of a block's cost.
+    lost: f64,
 }
 
 impl Cost {
@@ -187,6 +189,7 @@ impl Cost {
             unpaired: 0,
             pairs: 0,
             lacked: 0.0,
+            lost: 0.0,
         }
     }
 
@@ -384,8 +387,13 @@ impl Cost {
             return (best, Reason::Cheapest);
         };
         let loss = (current.cost - best.cost) / best.cost.max(1.0);
-        self.stayed += loss;
         let lost = self.history_lost(situation, current, best);
+        if self.stayed < loss {
+            // It begins to lose: what a change loses is reckoned from now, or it would grow as fast as that.
+            self.lost = lost;
+        }
+        self.stayed += loss;
+        let lost = lost.min(self.lost);
         if lost <= 0.0 && loss > CLEAR_GAIN || self.stayed > PATIENCE + lost {
             self.stayed = 0.0;
             self.lacked = 0.0;
