@@ -80,10 +80,10 @@ const HABIT_GAIN: f64 = 0.05;
 const HABIT_SLACK: f64 = 1.05;
 /// Shadows of one block.
 const MAX_SHADOWS: usize = 3;
-/// While a history is in use, every so many looks at most a shadow says what blocks are without, fewer of large ones; at
-/// first more often. Arbitrary.
-const PAIR_EVERY: u32 = 64;
-const PAIR_EVERY_LARGE: u32 = 16;
+/// While a history is in use, every so many looks a shadow says what blocks are without, fewer of large ones; more often
+/// the less of it is known. Arbitrary.
+const PAIR_EVERY: f64 = 64.0;
+const PAIR_EVERY_LARGE: f64 = 16.0;
 /// The arm for that, whose strength others are measured by, may take so many times as long as the one in use.
 const PAIR_EFFORT: f64 = 2.0;
 /// Plain bytes beyond which a history that lacks others of late loses no more by it, and the share of a block that
@@ -160,13 +160,12 @@ pub(super) struct Cost {
     plain_small: u32,
     /// Looks since the link's rate was last known.
     rateless: u32,
-    /// Looks since a history was last compared with what blocks are without, and how often that was.
+    /// Looks since a history was last compared with what blocks are without.
     unpaired: u32,
-    pairs: u32,
     /// Plain bytes that the history in use has seen and others may have not.
     lacked: f64,
     /// What a change of arms loses by that, in shares of a block's cost.
-    lost: f64,
+    switching: f64,
 }
 
 impl Cost {
@@ -187,9 +186,8 @@ impl Cost {
             plain_small: 0,
             rateless: 0,
             unpaired: 0,
-            pairs: 0,
             lacked: 0.0,
-            lost: 0.0,
+            switching: 0.0,
         }
     }
 
@@ -259,6 +257,14 @@ impl Cost {
         self.looks = looks;
     }
 
+    fn models<'a>(&'a self, situation: &Situation<'a>) -> Models<'a> {
+        Models {
+            own: &self.own,
+            shared: &situation.shared.model,
+            speed: situation.shared.speed,
+        }
+    }
+
     /// What every one of `candidates` would cost, cheapest first, then those that must not be taken.
     fn look_at(
         &self,
@@ -268,11 +274,7 @@ impl Cost {
         class: BlockClass,
         looks: &mut Vec<Look>,
     ) {
-        let models = Models {
-            own: &self.own,
-            shared: &situation.shared.model,
-            speed: situation.shared.speed,
-        };
+        let models = self.models(situation);
         let plain_len = situation.plain_len as f64;
         let alone = models.known(class, plain_len);
         let with_history = models.known(class.of_arm(Arm::IDENTITY.with_history()), plain_len);
@@ -387,14 +389,14 @@ impl Cost {
             return (best, Reason::Cheapest);
         };
         let loss = (current.cost - best.cost) / best.cost.max(1.0);
-        let lost = self.history_lost(situation, current, best);
+        let switching = self.history_lost(situation, current, best);
         if self.stayed < loss {
             // It begins to lose: what a change loses is reckoned from now, or it would grow as fast as that.
-            self.lost = lost;
+            self.switching = switching;
         }
         self.stayed += loss;
-        let lost = lost.min(self.lost);
-        if lost <= 0.0 && loss > CLEAR_GAIN || self.stayed > PATIENCE + lost {
+        let switching = switching.min(self.switching);
+        if switching <= 0.0 && loss > CLEAR_GAIN || self.stayed > PATIENCE + switching {
             self.stayed = 0.0;
             self.lacked = 0.0;
             self.current = Some((class, best.arm));
@@ -662,7 +664,8 @@ impl Cost {
         } else {
             PAIR_EVERY
         };
-        if self.unpaired <= self.pairs.min(most) {
+        let known = self.models(situation).paired(self.class);
+        if f64::from(self.unpaired) <= most * known {
             return None;
         }
         let alone = self.looks.iter().filter(|look| {
@@ -678,7 +681,6 @@ impl Cost {
             .or_else(lightest)
             .filter(|look| look.shadow_nanos() <= allowance_nanos)?;
         self.unpaired = 0;
-        self.pairs = self.pairs.saturating_add(1);
         Some(*pair)
     }
 

@@ -43,19 +43,21 @@ pub(super) struct ExpectedAdded {
     pub(super) level: f64,
     /// How far above that it may be.
     pub(super) doubt: f64,
+    /// How many pairs that was learned from, as a share of all that count.
+    pub(super) paired: f64,
+}
+
+/// What a history typically adds to a block of this length.
+fn added_to(plain_len: f64) -> f64 {
+    (typical_history_level(plain_len) - typical_level(plain_len)).max(0.0)
 }
 
 impl BlockClass {
-    /// What a history typically adds to a block of this length.
-    fn added_to(self, plain_len: f64) -> f64 {
-        (typical_history_level(plain_len) - typical_level(plain_len)).max(0.0)
-    }
-
     /// What a history typically adds to the class's blocks; nothing to runs, of which there is nothing left, and to
     /// noise.
     pub(super) fn typical_added(self) -> f64 {
         match self.texture {
-            Texture::Records => self.added_to(self.typical_len()),
+            Texture::Records => added_to(self.typical_len()),
             Texture::Runs | Texture::Noise => 0.0,
         }
     }
@@ -70,9 +72,9 @@ impl BlockClass {
     /// What a history adds to a block of `plain_len` bytes against one of the class's typical length.
     pub(super) fn added_scale(self, plain_len: f64) -> f64 {
         match self.texture {
-            Texture::Records if self.size > 0 => (self.added_to(plain_len)
-                / self.added_to(self.typical_len()))
-            .min(super::MOST_SCALE),
+            Texture::Records if self.size > 0 => {
+                (added_to(plain_len) / added_to(self.typical_len())).min(super::MOST_SCALE)
+            }
             Texture::Records | Texture::Runs | Texture::Noise => 1.0,
         }
     }
@@ -99,13 +101,20 @@ impl Added {
         typical: f64,
         distance: u8,
     ) -> ExpectedAdded {
-        let known = self.share_of(alone as f32) * (self.pairs + UNPAIRED * self.unpaired);
+        let share = self.share_of(alone as f32);
+        let known = share * (self.pairs + UNPAIRED * self.unpaired);
+        let paired = if distance > 0 {
+            0.0
+        } else {
+            share * self.pairs
+        };
         // Other lengths say something, but not much.
         let known = f64::from(if distance > 0 { known.min(1.0) } else { known });
         let prior = f64::from(TYPICAL_PAIRS);
         ExpectedAdded {
             level: (known * f64::from(self.level) + prior * typical) / (known + prior),
             doubt: class.added_doubt() / (1.0 + known),
+            paired: f64::from(paired / MOST_PAIRS),
         }
     }
 

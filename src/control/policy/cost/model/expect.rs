@@ -106,6 +106,11 @@ impl<'a> Models<'a> {
         }
     }
 
+    /// How well it is known from pairs what a history adds to blocks of `class`, up to 1.
+    pub(crate) fn paired(&self, class: BlockClass) -> f64 {
+        self.content(class).added.paired
+    }
+
     /// The level that a block of this class and length is expected to have.
     fn level(&self, class: BlockClass, plain_len: f64) -> Level {
         let content = self.content(class.without_history());
