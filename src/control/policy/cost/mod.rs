@@ -84,6 +84,8 @@ const MAX_SHADOWS: usize = 3;
 /// the less of it is known. Arbitrary.
 const PAIR_EVERY: f64 = 64.0;
 const PAIR_EVERY_LARGE: f64 = 16.0;
+/// .. and no more often than it costs so much of what blocks cost. Arbitrary.
+const PAIR_SHARE: f64 = 0.02;
 /// The arm for that, whose strength others are measured by, may take so many times as long as the one in use.
 const PAIR_EFFORT: f64 = 2.0;
 /// Plain bytes beyond which a history that lacks others of late loses no more by it, and the share of a block that
@@ -610,7 +612,7 @@ impl Cost {
             })
             .collect();
         worth.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let pair = self.pair(situation, chosen, left);
+        let pair = self.pair(situation, chosen, left, price);
         if let Some(pair) = pair {
             left -= pair.shadow_nanos();
             into.push(pair.arm);
@@ -647,13 +649,14 @@ impl Cost {
         }
     }
 
-    /// An arm without history that is to say what the block is by itself, if it is time for that and `allowance_nanos`
-    /// enough.
+    /// An arm without history that is to say what the block is by itself, if it is time for that, `allowance_nanos` enough
+    /// and `price`, which is what shadows count for, not too much.
     fn pair(
         &mut self,
         situation: &Situation<'_>,
         chosen: Look,
         allowance_nanos: f64,
+        price: f64,
     ) -> Option<Look> {
         if !situation.arms[chosen.arm].history {
             return None;
@@ -680,6 +683,9 @@ impl Cost {
         let pair = reference
             .or_else(lightest)
             .filter(|look| look.shadow_nanos() <= allowance_nanos)?;
+        if pair.shadow_nanos() * price > PAIR_SHARE * chosen.cost * f64::from(self.unpaired) {
+            return None;
+        }
         self.unpaired = 0;
         Some(*pair)
     }

@@ -4,7 +4,7 @@
 //! little of each other. What is compared is one block: it went out with history, and a shadow says what it is by
 //! itself. The difference hardly varies within a content, and less than the quotient does (docs/decisions.md).
 
-use super::{BlockClass, CHANGE, CHANGE_OF, MOST_LN_RATIO};
+use super::{BlockClass, CHANGE, MOST_LN_RATIO};
 use crate::codecs::{typical_history_level, typical_level};
 use crate::control::Texture;
 
@@ -23,6 +23,9 @@ const FORGOTTEN: f32 = 1.0 / 256.0;
 const DOUBT: f64 = 0.5;
 /// .. and for blocks other than of records. Arbitrary.
 const OTHER_DOUBT: f64 = 0.25;
+/// Contents with less to find than this do not differ by that. Arbitrary: of a picture in blocks, one has next to nothing and
+/// another twice this.
+const LEAST_BESIDE: f32 = 0.5;
 /// Share of a block's surprise that goes to the history while nothing is known of it. Arbitrary.
 const SHARE: f32 = 0.5;
 
@@ -88,7 +91,7 @@ impl Added {
     /// How much of what is known holds for content with this level by itself: another content's histories may add
     /// more or less.
     fn share_of(&self, alone: f32) -> f32 {
-        let off = (alone - self.beside) / (CHANGE * self.beside.max(CHANGE_OF));
+        let off = (alone - self.beside) / (CHANGE * self.beside.max(LEAST_BESIDE));
         1.0 / (1.0 + off * off)
     }
 
