@@ -47,14 +47,16 @@ impl CodecKnowledge {
         if arm != Arm::IDENTITY {
             self.speed.record(row, &sample);
         }
-        self.model.record_sent(arm, row, &sample, None, self.speed)
+        self.model
+            .record_sent(arm, row, &sample, sent.is_paired, None, self.speed)
     }
 
     /// Takes the same into a stream's own estimates.
     pub(crate) fn record_sent_into(&self, own: &mut Model, arm: Arm, sent: &SentBlock) {
         if let Some(row) = typical(arm) {
             let sample = sample_of(arm, sent);
-            own.record_sent(arm, row, &sample, Some(&self.model), self.speed);
+            let shared = Some(&self.model);
+            own.record_sent(arm, row, &sample, sent.is_paired, shared, self.speed);
         }
     }
 

@@ -112,11 +112,21 @@ impl Shadows {
         };
     }
 
-    /// The block that waits has been encoded; its level is known if it went out compressed.
-    pub(super) fn on_encoded(&mut self, level: Option<f32>) {
+    /// Whether the block that is being encoded will be tried without history and dictionary too.
+    pub(super) fn pairs(&self) -> bool {
+        match &self.state {
+            State::Waiting(_, job) => job.arms.iter().any(|arm| *arm == arm.alone()),
+            State::Idle | State::Ready(..) | State::Running(_) => false,
+        }
+    }
+
+    /// The block that waits has been encoded: its level by itself is known if it went out compressed, or its
+    /// wire bytes with a history.
+    pub(super) fn on_encoded(&mut self, level: Option<f32>, with_history: Option<usize>) {
         self.state = match core::mem::take(&mut self.state) {
             State::Waiting(mut subject, job) => {
                 subject.sent.level = level;
+                subject.sent.with_history = with_history;
                 State::Ready(subject, job)
             }
             other => other,

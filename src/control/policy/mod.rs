@@ -200,6 +200,8 @@ pub(crate) struct SentBlock {
     pub encode: Duration,
     /// What its bytes look like.
     pub texture: Texture,
+    /// Whether it has a history and a shadow will say what it is without.
+    pub is_paired: bool,
 }
 
 /// Why an arm was chosen.
@@ -516,6 +518,7 @@ mod contract {
                     wire_len: 1000 / ratios[choice.arm],
                     encode: Duration::from_nanos(nanos[choice.arm]),
                     texture: Texture::Records,
+                    is_paired: false,
                 };
                 let arm = ARMS[choice.arm];
                 self.shared.record_sent(arm, &sent);
@@ -618,6 +621,7 @@ mod contract {
                         wire_len: 0,
                         encode,
                         texture: Texture::Noise,
+                        is_paired: false,
                     };
                     world.shared.record_sent(*named, &sent);
                     policy.record_sent(&sent, *named, &world.shared);

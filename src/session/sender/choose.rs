@@ -188,7 +188,11 @@ impl Sender {
             own: self.builder.is_mostly(lead),
             // As it came out, which is how the block itself will be learned from.
             class: BlockClass::of(self.builder.plain_len, texture),
-            sent: Sent { arm, level: None },
+            sent: Sent {
+                arm,
+                level: None,
+                with_history: None,
+            },
         };
         let encodes = arm != Arm::IDENTITY;
         self.shadows
@@ -217,6 +221,7 @@ impl Sender {
             same if same == dictionary => subject.sent,
             _ => Sent {
                 level: None,
+                with_history: None,
                 ..subject.sent
             },
         });

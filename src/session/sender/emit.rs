@@ -85,6 +85,7 @@ impl Sender {
             wire_len: self.builder.plain_len,
             encode: Duration::ZERO,
             texture,
+            is_paired: false,
         };
         if !self.builder.company.sensitive {
             self.record_estimates(&sent, streams, path);
@@ -157,6 +158,7 @@ impl Sender {
             wire_len: written.unwrap_or(plain.len()),
             encode: elapsed,
             texture,
+            is_paired: slot.is_some() && self.shadows.pairs(),
         };
         let young = slot.is_some_and(|slot| slot.young);
         let level = if failed || young {
@@ -164,8 +166,8 @@ impl Sender {
         } else {
             self.record_estimates(&sent, streams, path)
         };
-        // A level that a history has part in is not the block's own.
-        self.shadows.on_encoded(level.filter(|_| slot.is_none()));
+        let old = slot.is_some() && !failed && !young;
+        self.shadows.on_encoded(level, old.then_some(sent.wire_len));
         path.known.decode.on_sent(arm, plain.len());
         if slot.is_some() || self.history.is_short() {
             let became = written.filter(|_| slot.is_some());

@@ -80,6 +80,19 @@ const HABIT_GAIN: f64 = 0.05;
 const HABIT_SLACK: f64 = 1.05;
 /// Shadows of one block.
 const MAX_SHADOWS: usize = 3;
+/// While a history is in use, every so many looks a shadow says what blocks are without, fewer of large ones; more often
+/// the less of it is known. Arbitrary.
+const PAIR_EVERY: f64 = 64.0;
+const PAIR_EVERY_LARGE: f64 = 16.0;
+/// .. and no more often than it costs so much of what blocks cost. Arbitrary.
+const PAIR_SHARE: f64 = 0.02;
+/// The arm for that, whose strength others are measured by, may take so many times as long as the one in use.
+const PAIR_EFFORT: f64 = 2.0;
+/// Plain bytes beyond which a history that lacks others of late loses no more by it, and the share of a block that
+/// one which lacks them all loses, added up until it has caught up: 5 to 10 % over 16 to 64 KiB between turns
+/// (docs/benchmarks.md, two arms in turns).
+const MOST_LACKED: f64 = 262_144.0;
+const LACKED_SHARE: f64 = 0.1;
 
 /// The arms of a session with what they typically cost.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +162,12 @@ pub(super) struct Cost {
     plain_small: u32,
     /// Looks since the link's rate was last known.
     rateless: u32,
+    /// Looks since a history was last compared with what blocks are without.
+    unpaired: u32,
+    /// Plain bytes that the history in use has seen and others may have not.
+    lacked: f64,
+    /// What a change of arms loses by that, in shares of a block's cost.
+    switching: f64,
 }
 
 impl Cost {
@@ -168,6 +187,9 @@ impl Cost {
             oldest_turn: false,
             plain_small: 0,
             rateless: 0,
+            unpaired: 0,
+            lacked: 0.0,
+            switching: 0.0,
         }
     }
 
@@ -180,6 +202,7 @@ impl Cost {
         let class = BlockClass::of(situation.plain_len, situation.texture);
         let stages = stages(situation);
         self.skipped = self.skipped.saturating_add(1);
+        self.lacked = (self.lacked + situation.plain_len as f64).min(2.0 * MOST_LACKED);
         self.class = class;
         if let Some(choice) = self.stands(situation, &stages, class) {
             self.learn_habit(situation, choice.arm);
@@ -236,6 +259,14 @@ impl Cost {
         self.looks = looks;
     }
 
+    fn models<'a>(&'a self, situation: &Situation<'a>) -> Models<'a> {
+        Models {
+            own: &self.own,
+            shared: &situation.shared.model,
+            speed: situation.shared.speed,
+        }
+    }
+
     /// What every one of `candidates` would cost, cheapest first, then those that must not be taken.
     fn look_at(
         &self,
@@ -245,11 +276,7 @@ impl Cost {
         class: BlockClass,
         looks: &mut Vec<Look>,
     ) {
-        let models = Models {
-            own: &self.own,
-            shared: &situation.shared.model,
-            speed: situation.shared.speed,
-        };
+        let models = self.models(situation);
         let plain_len = situation.plain_len as f64;
         let alone = models.known(class, plain_len);
         let with_history = models.known(class.of_arm(Arm::IDENTITY.with_history()), plain_len);
@@ -364,14 +391,41 @@ impl Cost {
             return (best, Reason::Cheapest);
         };
         let loss = (current.cost - best.cost) / best.cost.max(1.0);
+        let switching = self.history_lost(situation, current, best);
+        if self.stayed < loss {
+            // It begins to lose: what a change loses is reckoned from now, or it would grow as fast as that.
+            self.switching = switching;
+        }
         self.stayed += loss;
-        if loss > CLEAR_GAIN || self.stayed > PATIENCE {
+        let switching = switching.min(self.switching);
+        if switching <= 0.0 && loss > CLEAR_GAIN || self.stayed > PATIENCE + switching {
             self.stayed = 0.0;
+            self.lacked = 0.0;
             self.current = Some((class, best.arm));
             (best, Reason::Cheapest)
         } else {
             (current, Reason::Kept)
         }
+    }
+
+    /// What a change from one history to another loses, in shares of a block's cost: the other has not seen what went out
+    /// with this one, but for what it begins with if it is new.
+    fn history_lost(&mut self, situation: &Situation<'_>, current: Look, best: Look) -> f64 {
+        let [from, to] = [current, best].map(|look| situation.arms[look.arm]);
+        if !from.history || !to.history {
+            return 0.0;
+        }
+        if !situation.live.contains(&from) {
+            // For want of memory it has seen nothing yet.
+            self.lacked = 0.0;
+        }
+        let primed = if situation.live.contains(&to) {
+            0.0
+        } else {
+            MAX_PRIME as f64
+        };
+        let lacked = (self.lacked - primed).clamp(0.0, MOST_LACKED);
+        LACKED_SHARE * lacked / situation.plain_len.max(1) as f64
     }
 
     /// On an idle link of unknown rate, now and then the arm that would be best on a much slower one:
@@ -558,6 +612,12 @@ impl Cost {
             })
             .collect();
         worth.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let pair = self.pair(situation, chosen, left, price);
+        if let Some(pair) = pair {
+            left -= pair.shadow_nanos();
+            into.push(pair.arm);
+            worth.retain(|(_, look)| look.arm != pair.arm);
+        }
         for (_, look) in worth {
             let effort = look.shadow_nanos();
             if into.len() < MAX_SHADOWS && effort <= left {
@@ -587,6 +647,47 @@ impl Cost {
         if !into.is_empty() {
             self.skipped = 0;
         }
+    }
+
+    /// An arm without history that is to say what the block is by itself, if it is time for that, `allowance_nanos` enough
+    /// and `price`, which is what shadows count for, not too much.
+    fn pair(
+        &mut self,
+        situation: &Situation<'_>,
+        chosen: Look,
+        allowance_nanos: f64,
+        price: f64,
+    ) -> Option<Look> {
+        if !situation.arms[chosen.arm].history {
+            return None;
+        }
+        self.unpaired = self.unpaired.saturating_add(1);
+        let most = if self.class.is_large() {
+            PAIR_EVERY_LARGE
+        } else {
+            PAIR_EVERY
+        };
+        let known = self.models(situation).paired(self.class);
+        if f64::from(self.unpaired) <= most * known {
+            return None;
+        }
+        let alone = self.looks.iter().filter(|look| {
+            let arm = situation.arms[look.arm];
+            look.arm != 0 && look.barred.is_none() && arm == arm.alone()
+        });
+        let reference = alone.clone().find(|look| {
+            let most = PAIR_EFFORT * chosen.shadow_nanos();
+            situation.arms[look.arm] == REFERENCE && look.shadow_nanos() <= most
+        });
+        let lightest = || alone.min_by(|a, b| a.shadow_nanos().total_cmp(&b.shadow_nanos()));
+        let pair = reference
+            .or_else(lightest)
+            .filter(|look| look.shadow_nanos() <= allowance_nanos)?;
+        if pair.shadow_nanos() * price > PAIR_SHARE * chosen.cost * f64::from(self.unpaired) {
+            return None;
+        }
+        self.unpaired = 0;
+        Some(*pair)
     }
 
     pub(super) fn own_mut(&mut self) -> &mut Model {

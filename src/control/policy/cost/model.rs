@@ -11,13 +11,19 @@
 //!
 //! A block sent with an arm says its level; a shadow encode of the same block says another arm's
 //! strength. A change of content moves the level, and with it what is expected of every arm.
+//! With history a block has its level by itself and what the history adds to that ([`Added`]), which is learned from
+//! blocks whose shadow says what they are by themselves.
+//!
 //! Times are kept as factors on the arm's typical cost at the block's length
 //! ([`TypicalRow`]), so that fixed and per-byte cost keep their proportion.
 
-use crate::codecs::{
-    Arm, Typical, TypicalRow, strength_deviation, typical_dictionary_level, typical_history_level,
-    typical_level,
-};
+mod added;
+mod expect;
+
+use self::added::Added;
+pub(crate) use self::expect::Models;
+use self::expect::{Content, KnownLevel};
+use crate::codecs::{Arm, TypicalRow, typical, typical_dictionary_level, typical_level};
 use crate::control::Texture;
 use crate::units::Time;
 
@@ -42,35 +48,13 @@ const MAX_TIME_JUMP: f32 = 3.0;
 /// Levels below this say nothing about strengths: the block is as good as incompressible (5 %).
 /// Arbitrary.
 const LEAST_LEVEL: f32 = 0.05;
-/// How far a measured strength is still off, as a standard deviation: once measured, and at best.
-/// Arbitrary; zstd:1 has the strength 1.
-const MEASURED_DEVIATION: f64 = 0.04;
-const LEAST_DEVIATION: f64 = 0.01;
-/// Growth of the variance for each block since it was measured. Arbitrary: that of one measurement in
-/// 800 blocks.
-const VARIANCE_GROWTH: f64 = 2e-6;
-/// Factor on the typical time of an arm that was never measured. Arbitrary: one that was measured wins
-/// a near tie.
-const UNPROVEN_TIME: f64 = 1.25;
-/// Runs are not what arms differ in elsewhere: how far an arm's strength may be off on them.
-/// Arbitrary, above the widest deviation over the table's corpora (0.13).
-const RUNS_DEVIATION: f64 = 0.15;
-/// A level with history moves so far with that without, times. Arbitrary.
-const MOST_MOVED: f32 = 2.0;
-/// Times in the typical table are medians; with other content they differ by two thirds, as a standard
-/// deviation of the logarithm.
-const TYPICAL_TIME_DEVIATION: f64 = 0.5;
 
-/// A stream's own blocks may be of so many classes away more than those of other streams and still count
-/// before them. Arbitrary.
-const NEAR: u8 = 1;
-
-/// The size class of full blocks: up to 128 KiB.
-const LARGE: u8 = 5;
-/// Weight of a block in the strength of an arm with history, and how far that may be from the typical one,
+/// Weight of a pair in the strength of an arm with history, and how far that may be from the typical one,
 /// as a factor. Arbitrary, both.
-const SENT_GAIN: f32 = 0.1;
+const PAIR_GAIN: f32 = 0.1;
 const NEAR_TYPICAL: f32 = 1.4;
+/// .. and so much of what it differs by is taken to be the arm's. Arbitrary.
+const OWN_SHARE: f32 = 0.7;
 
 /// Length that stands for blocks up to 128 B. Arbitrary; the other classes have their geometric middle.
 const SHORTEST_LEN: f64 = 112.0;
@@ -79,6 +63,8 @@ const SHORTEST_LEN: f64 = 112.0;
 const MOST_LN_RATIO: f32 = 12.0;
 /// The length within a class makes a block no more compressible than this, times. Arbitrary.
 const MOST_SCALE: f64 = 2.0;
+/// Samples are counted up to here, which an `f32` still counts by ones.
+const MOST_SAMPLES: f32 = 1e6;
 /// A level that is off by this share of what is known is a change of content; of this level at least.
 /// Arbitrary, both.
 const CHANGE: f32 = 0.35;
@@ -127,19 +113,15 @@ impl BlockClass {
         }
     }
 
-    /// The same blocks with neither history nor dictionary.
-    const fn alone(self) -> Self {
+    const fn without_history(self) -> Self {
         Self {
             history: false,
-            dictionary: false,
             ..self
         }
     }
 
     fn level_of_records(self, plain_len: f64) -> f64 {
-        if self.history {
-            typical_history_level(plain_len)
-        } else if self.dictionary {
+        if self.dictionary {
             typical_dictionary_level(plain_len)
         } else {
             typical_level(plain_len)
@@ -214,8 +196,8 @@ struct ClassModel {
     class: BlockClass,
     level: f32,
     levels: f32,
-    /// With history, the level of the same blocks without when this was learned last; zero if it was not known.
-    beside: f32,
+    /// What a history adds to blocks of the class.
+    added: Added,
     blocks: u64,
     arms: Vec<ArmModel>,
 }
@@ -244,20 +226,6 @@ impl Sample {
         let scale = self.class.scale(self.plain_len as f64);
         (scale >= LEAST_SCALE).then(|| self.ln_ratio() / strength / scale as f32)
     }
-}
-
-/// What is expected of an arm for one block.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected {
-    pub(crate) wire_len: f64,
-    /// Wire bytes if the arm is as strong as it may still be.
-    pub(crate) least_wire_len: f64,
-    pub(crate) encode_nanos: f64,
-    pub(crate) least_encode_nanos: f64,
-    /// On this machine.
-    pub(crate) decode_nanos: f64,
-    pub(crate) measured_at: Option<Time>,
-    pub(crate) samples: f32,
 }
 
 /// One set of estimates: a stream's, or a connection's over all streams.
@@ -292,10 +260,22 @@ fn is_change(usual: f32, level: f32) -> bool {
     (level - usual).abs() > CHANGE * usual.max(CHANGE_OF)
 }
 
+/// Weight of a block's level in that of its class.
+fn level_gain(usual: f32, level: f32, plain_len: usize) -> f32 {
+    let weight = (plain_len as f32 / FULL_WEIGHT).min(1.0);
+    let gain = (LEVEL_GAIN * weight).max(LEAST_LEVEL_GAIN);
+    // A level of a large block that is far off is a change of content, not an outlier.
+    if is_change(usual, level) {
+        gain * (1.0 + weight)
+    } else {
+        gain
+    }
+}
+
 fn learn(estimate: &mut f32, samples: &mut f32, sample: f32, gain: f32) {
     let gain = gain.max(1.0 / (*samples + 1.0));
     *estimate += gain * (sample - *estimate);
-    *samples = (*samples + 1.0).min(1e6);
+    *samples = (*samples + 1.0).min(MOST_SAMPLES);
 }
 
 fn learn_time(factor: &mut f32, samples: &mut f32, sample: f32) {
@@ -367,17 +347,39 @@ impl ClassModel {
     }
 
     fn learn_level(&mut self, level: f32, plain_len: usize) {
-        let weight = (plain_len as f32 / FULL_WEIGHT).min(1.0);
-        let gain = (LEVEL_GAIN * weight).max(LEAST_LEVEL_GAIN);
-        // A level of a large block that is far off is a change of content, not an outlier.
-        let change = is_change(self.level, level);
-        let gain = if change { gain * (1.0 + weight) } else { gain };
+        let gain = level_gain(self.level, level, plain_len);
         learn(
             &mut self.level,
             &mut self.levels,
             level.min(MOST_LN_RATIO),
             gain,
         );
+    }
+
+    /// Takes in a block with history of which nobody knows what it is by itself: its level, and what was expected.
+    fn learn_with_history(&mut self, level: f32, expected: &Content, plain_len: usize) {
+        let class = self.class;
+        let scale = class.scale(plain_len as f64) as f32;
+        let added_scale = class.added_scale(plain_len as f64) as f32;
+        let alone = expected.level as f32;
+        let added = self.added.found().unwrap_or(expected.added.level as f32);
+        if self.levels == 0.0 {
+            self.level = alone;
+        }
+        let usual = scale * alone + added_scale * added;
+        let gain = level_gain(usual, level, plain_len).max(1.0 / (1.0 + self.levels));
+        let surprise = gain * (level - usual) / added_scale;
+        let rest = self.added.learn_surprise(surprise, added, alone) * added_scale;
+        if scale >= LEAST_SCALE as f32 {
+            let becomes = self.level + rest / scale;
+            self.level = becomes.clamp(0.0, MOST_LN_RATIO);
+            // There is nothing less than nothing in a block: the rest is the history's.
+            self.added
+                .shift((becomes - self.level) * scale / added_scale);
+        } else {
+            self.added.shift(rest / added_scale);
+        }
+        self.levels = (self.levels + 1.0).min(MOST_SAMPLES);
     }
 }
 
@@ -410,7 +412,7 @@ impl Model {
                 class,
                 level: 0.0,
                 levels: 0.0,
-                beside: 0.0,
+                added: Added::default(),
                 blocks: 0,
                 arms: Vec::new(),
             });
@@ -448,34 +450,32 @@ impl Model {
             .min_by_key(|known| known.class.size.abs_diff(class.size))?;
         let scale = class.typical_level() / known.class.typical_level();
         Some(KnownLevel {
-            level: f64::from(known.level * self.moved(known)) * scale,
+            level: f64::from(known.level) * scale,
             levels: f64::from(known.levels),
-            is_related: known.beside > LEAST_LEVEL,
             distance: known.class.size.abs_diff(class.size),
         })
     }
 
-    /// What has become of a class's level since it was learned, times, by what blocks without history show: the
-    /// content is the same, and only one of the two learns from a block. (Blocks without are tried in the shadow, so
-    /// theirs does not stand still while history is in use.)
-    fn moved(&self, known: &ClassModel) -> f32 {
-        let alone = self.class(known.class.alone());
-        match alone.filter(|class| class.levels > 0.0) {
-            Some(alone) if known.beside > LEAST_LEVEL => {
-                (alone.level / known.beside).clamp(1.0 / MOST_MOVED, MOST_MOVED)
-            }
-            _ => 1.0,
+    /// What a history adds to a class's blocks, from the class itself or the nearest one of the same texture, and how many
+    /// classes away that is.
+    fn added(&self, class: BlockClass) -> Option<(Added, u8)> {
+        let known = self
+            .classes
+            .iter()
+            .filter(|known| known.class.texture == class.texture && known.added.is_known())
+            .min_by_key(|known| known.class.size.abs_diff(class.size))?;
+        let distance = known.class.size.abs_diff(class.size);
+        if distance == 0 {
+            return Some((known.added, 0));
         }
-    }
-
-    /// Takes in a level, and with history what that without was then.
-    fn learn_level(&mut self, class: BlockClass, level: f32, plain_len: usize) {
-        let alone = self.class(class.alone());
-        let alone = alone.filter(|alone| class.history && alone.levels > 0.0);
-        let beside = alone.map_or(0.0, |alone| alone.level);
-        let known = self.class_mut(class);
-        known.learn_level(level, plain_len);
-        known.beside = beside;
+        let of = known.class;
+        let scale = if of.typical_added() > 0.0 {
+            class.typical_added() / of.typical_added()
+        } else {
+            1.0
+        };
+        let alone = class.typical_level() / of.typical_level();
+        Some((known.added.scaled(scale as f32, alone as f32), distance))
     }
 
     fn strength(&self, class: BlockClass, arm: Arm) -> Option<f32> {
@@ -484,204 +484,26 @@ impl Model {
     }
 }
 
-/// How compressible the blocks of a class are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Level {
-    pub(crate) expected: f64,
-    /// As far as it may still be above that.
-    pub(crate) most: f64,
-}
-
-/// What a model knows of the level of a class: from how many blocks, and how many classes away they were.
-#[derive(Clone, Copy, Debug)]
-struct KnownLevel {
-    level: f64,
-    levels: f64,
-    /// Whether that without history was known with it.
-    is_related: bool,
-    distance: u8,
-}
-
-/// A stream's own estimates, and those of its connection behind them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Models<'a> {
-    pub(crate) own: &'a Model,
-    pub(crate) shared: &'a Model,
-    pub(crate) speed: Speed,
-}
-
-/// What is known for blocks of one class and length, looked up once for all arms.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Known<'a> {
-    own: Option<&'a ClassModel>,
-    shared: Option<&'a ClassModel>,
-    speed: Speed,
-    texture: Texture,
-    plain_len: f64,
-    level: Level,
-    gauge: f64,
-}
-
-impl<'a> Models<'a> {
-    /// What is known for blocks of `class` with `plain_len` bytes.
-    pub(crate) fn known(&self, class: BlockClass, plain_len: f64) -> Known<'a> {
-        let (own, shared) = (self.own.class(class), self.shared.class(class));
-        let measured = |known: &&&ClassModel| known.arms.iter().any(|arm| arm.strengths > 0.0);
-        let gauge = own.as_ref().filter(measured).or(shared.as_ref());
-        Known {
-            own,
-            shared,
-            speed: self.speed,
-            texture: class.texture,
-            plain_len,
-            level: self.level(class, plain_len),
-            gauge: gauge.map_or(1.0, |class| f64::from(class.gauge())),
-        }
-    }
-
-    /// The level that a block of this class and length is expected to have.
-    fn level(&self, class: BlockClass, plain_len: f64) -> Level {
-        let (own, shared) = (self.own.level(class), self.shared.level(class));
-        // What a stream's own blocks of quite another length were says less than others' of this one.
-        let near =
-            own.filter(|own| shared.is_none_or(|shared| own.distance <= shared.distance + NEAR));
-        let known = near.or(shared);
-        let (level, levels) = known.map_or_else(
-            || (self.untried_level(class), 0.0),
-            |known| (known.level, known.levels),
-        );
-        let scale = class.scale(plain_len);
-        let most = scale * (level + class.level_doubt() / (1.0 + levels));
-        // No shadow shows what a history is worth: the first blocks are tried on the best of hopes.
-        let hope = class.history && levels == 0.0;
-        let expected = if hope { most } else { scale * level };
-        let is_related = known.is_some_and(|known| known.is_related);
-        let least = self.level_alone(class, plain_len, is_related);
-        Level {
-            expected: expected.max(least),
-            most: most.max(least),
-        }
-    }
-
-    /// What blocks of a class with history are at least: as compressible as they were found by themselves, and
-    /// typically more, unless one has seen how much. So a history that was given up on bad content is taken up again on
-    /// better.
-    fn level_alone(&self, class: BlockClass, plain_len: f64, is_related: bool) -> f64 {
-        if !class.history {
-            return 0.0;
-        }
-        let alone = class.alone();
-        let here = |model: &Model| model.level(alone).filter(|known| known.distance == 0);
-        let known = here(self.own).or_else(|| here(self.shared));
-        let gain = if is_related {
-            1.0
-        } else {
-            (class.typical_level() / alone.typical_level()).max(1.0)
-        };
-        known.map_or(0.0, |known| gain * alone.scale(plain_len) * known.level)
-    }
-}
-
-impl Models<'_> {
-    /// The level of a class of which nothing was seen. With history, small blocks come near to what large
-    /// ones of the same content are without.
-    fn untried_level(&self, class: BlockClass) -> f64 {
-        let large = BlockClass {
-            size: LARGE,
-            history: false,
-            ..class
-        };
-        let alone = if class.history {
-            self.own.level(large).or_else(|| self.shared.level(large))
-        } else {
-            None
-        };
-        let share = alone.map_or(1.0, |known| known.level / large.typical_level());
-        share * class.typical_level()
-    }
-}
-
-impl Known<'_> {
-    /// What is expected of `arm`, of which this is typical at the block's length.
-    pub(crate) fn expect(&self, arm: Arm, typical: &Typical) -> Expected {
-        let Self {
-            plain_len, level, ..
-        } = *self;
-        let models = [
-            (self.own, self.own.and_then(|class| class.arm(arm))),
-            (self.shared, self.shared.and_then(|class| class.arm(arm))),
-        ];
-        let find = |weight: fn(&ArmModel) -> f32| {
-            models.iter().find_map(|(class, model)| {
-                let model = model.filter(|model| weight(model) > 0.0)?;
-                Some(((*class)?, model))
-            })
-        };
-        let (strength, deviation) = match find(|model| model.strengths) {
-            Some((class, model)) => {
-                let age = class.blocks.saturating_sub(model.measured_block) as f64;
-                let once = MEASURED_DEVIATION / f64::from(model.strengths).sqrt();
-                let variance = once.max(LEAST_DEVIATION).powi(2) + VARIANCE_GROWTH * age;
-                (f64::from(model.strength), variance.sqrt())
-            }
-            None => (
-                typical.strength * self.gauge,
-                match self.texture {
-                    Texture::Runs => RUNS_DEVIATION,
-                    Texture::Records | Texture::Noise => strength_deviation(arm),
-                },
-            ),
-        };
-        let timed = find(|model| model.encodes).map(|(_, model)| model);
-        let (encode, doubt) = match timed {
-            Some(model) => {
-                let doubt = TYPICAL_TIME_DEVIATION / (1.0 + f64::from(model.encodes));
-                (f64::from(model.encode), doubt)
-            }
-            None => (f64::from(self.speed.encode), TYPICAL_TIME_DEVIATION),
-        };
-        let decode =
-            find(|model| model.decodes).map_or(self.speed.decode, |(_, model)| model.decode);
-        let wire = |strength: f64, level: f64| {
-            plain_len * (-(strength * level).clamp(0.0, f64::from(MOST_LN_RATIO))).exp()
-        };
-        // An arm that was never measured must promise a little more than one that was. What it finds
-        // too little of costs no more than its time: the block then goes out as it is.
-        let unproven = if timed.is_some() {
-            0.0
-        } else {
-            deviation / 2.0
-        };
-        let doubtful = if timed.is_some() { 1.0 } else { UNPROVEN_TIME };
-        let encode_nanos = typical.encode_nanos * encode * doubtful;
-        Expected {
-            wire_len: wire((strength - unproven).max(0.0), level.expected),
-            least_wire_len: wire(strength + deviation, level.most),
-            encode_nanos,
-            least_encode_nanos: encode_nanos * (-doubt).exp(),
-            decode_nanos: typical.decode_nanos * f64::from(decode),
-            measured_at: timed.map(|model| model.measured_at),
-            samples: timed.map_or(0.0, |model| model.encodes),
-        }
-    }
-}
-
 /// How the block whose shadow was encoded went out itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) arm: Arm,
-    /// Its level, unless it went out as it was.
+    /// Its level by itself, unless it went out as it was or with history.
     pub(crate) level: Option<f32>,
+    /// Its wire bytes with a history that is old enough to say something.
+    pub(crate) with_history: Option<usize>,
 }
 
 impl Model {
     /// Takes in a block that was sent with `arm`, and says what its level was. The strengths that
-    /// this model does not have come from `shared`.
+    /// this model does not have come from `shared`. Of a block with history that is half of a pair, the level is learned
+    /// once its shadow has come.
     pub(crate) fn record_sent(
         &mut self,
         arm: Arm,
         row: &TypicalRow,
         sample: &Sample,
+        is_paired: bool,
         shared: Option<&Self>,
         speed: Speed,
     ) -> Option<f32> {
@@ -689,6 +511,7 @@ impl Model {
         let inherited = shared.and_then(|shared| shared.strength(sample.class, arm));
         let class = self.class_mut(sample.class);
         class.blocks += 1;
+        class.added.age();
         if arm == Arm::IDENTITY {
             return None;
         }
@@ -697,18 +520,98 @@ impl Model {
         model.learn_times(row, sample);
         model.measured_block = blocks;
         let strength = model.strength.max(LEAST_STRENGTH);
-        let level = sample.level(strength)?;
-        let is_usual = class.levels > 0.0 && !is_change(class.level, level);
-        if sample.class.history && is_usual && class.level > LEAST_LEVEL {
-            // No shadow shows what another arm would have made of a block with its history: what arms find
-            // in blocks that come after each other must do.
-            let found = (strength * level / class.level)
-                .clamp(typical / NEAR_TYPICAL, typical * NEAR_TYPICAL);
-            let model = class.arm_mut(arm, typical, typical, speed);
-            model.strength += SENT_GAIN * (found - model.strength);
+        if sample.class.history {
+            if !is_paired {
+                let level = sample.ln_ratio() / strength;
+                self.learn_with_history(sample, level, shared, speed);
+            }
+            return None;
         }
-        self.learn_level(sample.class, level, sample.plain_len);
+        let level = sample.level(strength)?;
+        class.learn_level(level, sample.plain_len);
         Some(level)
+    }
+
+    /// What is known of a class without history, here or else in `shared`.
+    fn content(&self, class: BlockClass, shared: Option<&Self>, speed: Speed) -> Content {
+        let nothing = Self::default();
+        let models = Models {
+            own: self,
+            shared: shared.unwrap_or(&nothing),
+            speed,
+        };
+        models.content(class)
+    }
+
+    /// The class without history, with what `shared` knows of what that would add.
+    fn content_mut(&mut self, class: BlockClass, shared: Option<&Self>) -> &mut ClassModel {
+        let known = shared.and_then(|shared| shared.class(class));
+        let content = self.class_mut(class);
+        if !content.added.is_known() {
+            content.added = known.map_or_else(Added::default, |known| known.added.inherited());
+        }
+        content
+    }
+
+    fn learn_with_history(
+        &mut self,
+        sample: &Sample,
+        level: f32,
+        shared: Option<&Self>,
+        speed: Speed,
+    ) {
+        let class = sample.class.without_history();
+        let expected = self.content(class, shared, speed);
+        self.content_mut(class, shared)
+            .learn_with_history(level, &expected, sample.plain_len);
+    }
+
+    /// Takes in both halves of a pair: a block that went out with history in `wire_len` bytes, and what its shadow,
+    /// `sample`, says of it by itself.
+    fn learn_pair(
+        &mut self,
+        (arm, wire_len): (Arm, usize),
+        sample: &Sample,
+        alone: f32,
+        shared: Option<&Self>,
+        speed: Speed,
+    ) {
+        let Some(row) = typical(arm) else {
+            return;
+        };
+        let class = sample.class;
+        let plain_len = sample.plain_len as f64;
+        let (scale, added_scale) = (class.scale(plain_len), class.added_scale(plain_len));
+        let with_history = Sample {
+            wire_len,
+            class: class.of_arm(arm),
+            ..*sample
+        };
+        let typical = row.at(plain_len).strength as f32;
+        let inherited = shared.and_then(|shared| shared.strength(with_history.class, arm));
+        let found = with_history.ln_ratio();
+        let expected = self.content(class, shared, speed).added.level as f32;
+        let content = self.content_mut(class, shared);
+        let usual = content.added.found().unwrap_or(expected) * added_scale as f32;
+        let by_itself = alone * scale as f32;
+        let model = self.class_mut(with_history.class).arm_mut(
+            arm,
+            typical,
+            inherited.unwrap_or(typical),
+            speed,
+        );
+        let strength = model.strength.max(LEAST_STRENGTH);
+        let there = by_itself + usual;
+        if there > LEAST_LEVEL {
+            // What all arms find more than expected is the history's; their typical strengths hold them where they are.
+            let found = (found / there).clamp(typical / NEAR_TYPICAL, typical * NEAR_TYPICAL);
+            let target = typical + OWN_SHARE * (found - typical);
+            model.strength += PAIR_GAIN * (target - model.strength);
+        }
+        let added = (found / strength - by_itself) / added_scale as f32;
+        self.content_mut(class, shared)
+            .added
+            .learn_pair(alone, added);
     }
 
     /// Takes in a shadow encode of a block that went out as `sent` says; returns the block's level,
@@ -755,7 +658,10 @@ impl Model {
                     let weak = class.arm_mut(sent.arm, 0.0, 0.0, speed);
                     learn(&mut weak.strength, &mut weak.strengths, 0.0, STRENGTH_GAIN);
                 }
-                self.learn_level(sample.class, level, sample.plain_len);
+                class.learn_level(level, sample.plain_len);
+                if let (None, Some(wire_len)) = (reference, sent.with_history) {
+                    self.learn_pair((sent.arm, wire_len), sample, level, shared, speed);
+                }
                 Some(level)
             }
         }

@@ -1,0 +1,235 @@
+//! What is expected of arms for the next block, from a stream's estimates and those of its connection.
+
+use super::added::ExpectedAdded;
+use super::{ArmModel, BlockClass, ClassModel, MOST_LN_RATIO, Model, Speed};
+use crate::codecs::{Arm, Typical, strength_deviation};
+use crate::control::Texture;
+use crate::units::Time;
+
+/// How far a measured strength is still off, as a standard deviation: once measured, and at best.
+/// Arbitrary; zstd:1 has the strength 1.
+const MEASURED_DEVIATION: f64 = 0.04;
+const LEAST_DEVIATION: f64 = 0.01;
+/// Growth of the variance for each block since it was measured. Arbitrary: that of one measurement in
+/// 800 blocks.
+const VARIANCE_GROWTH: f64 = 2e-6;
+/// Factor on the typical time of an arm that was never measured. Arbitrary: one that was measured wins
+/// a near tie.
+const UNPROVEN_TIME: f64 = 1.25;
+/// Runs are not what arms differ in elsewhere: how far an arm's strength may be off on them.
+/// Arbitrary, above the widest deviation over the table's corpora (0.13).
+const RUNS_DEVIATION: f64 = 0.15;
+/// Times in the typical table are medians; with other content they differ by two thirds, as a standard
+/// deviation of the logarithm.
+const TYPICAL_TIME_DEVIATION: f64 = 0.5;
+
+/// A stream's own blocks may be of so many classes away more than those of other streams and still count
+/// before them. Arbitrary.
+const NEAR: u8 = 1;
+
+/// The size class of full blocks: up to 128 KiB.
+const LARGE: u8 = 5;
+
+/// What is expected of an arm for one block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    pub(crate) wire_len: f64,
+    /// Wire bytes if the arm is as strong as it may still be.
+    pub(crate) least_wire_len: f64,
+    pub(crate) encode_nanos: f64,
+    pub(crate) least_encode_nanos: f64,
+    /// On this machine.
+    pub(crate) decode_nanos: f64,
+    pub(crate) measured_at: Option<Time>,
+    pub(crate) samples: f32,
+}
+
+/// How compressible the blocks of a class are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Level {
+    pub(crate) expected: f64,
+    /// As far as it may still be above that.
+    pub(crate) most: f64,
+}
+
+/// What a model knows of the level of a class: from how many blocks, and how many classes away they were.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownLevel {
+    pub(super) level: f64,
+    pub(super) levels: f64,
+    pub(super) distance: u8,
+}
+
+/// What blocks of a class are by themselves, from so many of them, and what a history adds, both at the class's typical
+/// length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Content {
+    pub(super) level: f64,
+    pub(super) levels: f64,
+    pub(super) added: ExpectedAdded,
+}
+
+/// A stream's own estimates, and those of its connection behind them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Models<'a> {
+    pub(crate) own: &'a Model,
+    pub(crate) shared: &'a Model,
+    pub(crate) speed: Speed,
+}
+
+/// What is known for blocks of one class and length, looked up once for all arms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    own: Option<&'a ClassModel>,
+    shared: Option<&'a ClassModel>,
+    speed: Speed,
+    texture: Texture,
+    plain_len: f64,
+    level: Level,
+    gauge: f64,
+}
+
+impl<'a> Models<'a> {
+    /// What is known for blocks of `class` with `plain_len` bytes.
+    pub(crate) fn known(&self, class: BlockClass, plain_len: f64) -> Known<'a> {
+        let (own, shared) = (self.own.class(class), self.shared.class(class));
+        let measured = |known: &&&ClassModel| known.arms.iter().any(|arm| arm.strengths > 0.0);
+        let gauge = own.as_ref().filter(measured).or(shared.as_ref());
+        Known {
+            own,
+            shared,
+            speed: self.speed,
+            texture: class.texture,
+            plain_len,
+            level: self.level(class, plain_len),
+            gauge: gauge.map_or(1.0, |class| f64::from(class.gauge())),
+        }
+    }
+
+    /// How well it is known from pairs what a history adds to blocks of `class`, up to 1.
+    pub(crate) fn paired(&self, class: BlockClass) -> f64 {
+        self.content(class).added.paired
+    }
+
+    /// The level that a block of this class and length is expected to have.
+    fn level(&self, class: BlockClass, plain_len: f64) -> Level {
+        let content = self.content(class.without_history());
+        let (level, levels) = (content.level, content.levels);
+        let doubt = class.level_doubt() / (1.0 + levels);
+        let scale = class.scale(plain_len);
+        // No shadow shows what a history adds: as long as one hardly knows, it is tried on the best of hopes.
+        let added = if class.history {
+            class.added_scale(plain_len) * (content.added.level + content.added.doubt)
+        } else {
+            0.0
+        };
+        Level {
+            expected: scale * level + added,
+            most: scale * (level + doubt) + added,
+        }
+    }
+
+    /// What is known of a class without history.
+    pub(super) fn content(&self, class: BlockClass) -> Content {
+        let (own, shared) = (self.own.level(class), self.shared.level(class));
+        // What a stream's own blocks of quite another length were says less than others' of this one.
+        let near =
+            own.filter(|own| shared.is_none_or(|shared| own.distance <= shared.distance + NEAR));
+        let known = near.or(shared);
+        let (level, levels) = known.map_or_else(
+            || (class.typical_level(), 0.0),
+            |known| (known.level, known.levels),
+        );
+        Content {
+            level,
+            levels,
+            added: self.added(class, level),
+        }
+    }
+
+    /// What a history is expected to add to blocks of a class with this level.
+    fn added(&self, class: BlockClass, level: f64) -> ExpectedAdded {
+        let (own, shared) = (self.own.added(class), self.shared.added(class));
+        let near = own.filter(|(_, away)| shared.is_none_or(|(_, other)| *away <= other + NEAR));
+        let (added, distance) = near.or(shared).unwrap_or_default();
+        added.expected(class, level, self.untried_added(class), distance)
+    }
+
+    /// What a history adds to blocks to which it never did: in content with little to find in large blocks, it finds
+    /// little in others.
+    fn untried_added(&self, class: BlockClass) -> f64 {
+        let large = BlockClass {
+            size: LARGE,
+            ..class
+        };
+        let here = |model: &Model| model.level(large).filter(|known| known.distance == 0);
+        let alone = here(self.own).or_else(|| here(self.shared));
+        let share = alone.map_or(1.0, |known| known.level / large.typical_level());
+        share.min(1.0) * class.typical_added()
+    }
+}
+
+impl Known<'_> {
+    /// What is expected of `arm`, of which this is typical at the block's length.
+    pub(crate) fn expect(&self, arm: Arm, typical: &Typical) -> Expected {
+        let Self {
+            plain_len, level, ..
+        } = *self;
+        let models = [
+            (self.own, self.own.and_then(|class| class.arm(arm))),
+            (self.shared, self.shared.and_then(|class| class.arm(arm))),
+        ];
+        let find = |weight: fn(&ArmModel) -> f32| {
+            models.iter().find_map(|(class, model)| {
+                let model = model.filter(|model| weight(model) > 0.0)?;
+                Some(((*class)?, model))
+            })
+        };
+        let (strength, deviation) = match find(|model| model.strengths) {
+            Some((class, model)) => {
+                let age = class.blocks.saturating_sub(model.measured_block) as f64;
+                let once = MEASURED_DEVIATION / f64::from(model.strengths).sqrt();
+                let variance = once.max(LEAST_DEVIATION).powi(2) + VARIANCE_GROWTH * age;
+                (f64::from(model.strength), variance.sqrt())
+            }
+            None => (
+                typical.strength * self.gauge,
+                match self.texture {
+                    Texture::Runs => RUNS_DEVIATION,
+                    Texture::Records | Texture::Noise => strength_deviation(arm),
+                },
+            ),
+        };
+        let timed = find(|model| model.encodes).map(|(_, model)| model);
+        let (encode, doubt) = match timed {
+            Some(model) => {
+                let doubt = TYPICAL_TIME_DEVIATION / (1.0 + f64::from(model.encodes));
+                (f64::from(model.encode), doubt)
+            }
+            None => (f64::from(self.speed.encode), TYPICAL_TIME_DEVIATION),
+        };
+        let decode =
+            find(|model| model.decodes).map_or(self.speed.decode, |(_, model)| model.decode);
+        let wire = |strength: f64, level: f64| {
+            plain_len * (-(strength * level).clamp(0.0, f64::from(MOST_LN_RATIO))).exp()
+        };
+        // An arm that was never measured must promise a little more than one that was. What it finds
+        // too little of costs no more than its time: the block then goes out as it is.
+        let unproven = if timed.is_some() {
+            0.0
+        } else {
+            deviation / 2.0
+        };
+        let doubtful = if timed.is_some() { 1.0 } else { UNPROVEN_TIME };
+        let encode_nanos = typical.encode_nanos * encode * doubtful;
+        Expected {
+            wire_len: wire((strength - unproven).max(0.0), level.expected),
+            least_wire_len: wire(strength + deviation, level.most),
+            encode_nanos,
+            least_encode_nanos: encode_nanos * (-doubt).exp(),
+            decode_nanos: typical.decode_nanos * f64::from(decode),
+            measured_at: timed.map(|model| model.measured_at),
+            samples: timed.map_or(0.0, |model| model.encodes),
+        }
+    }
+}
