@@ -339,10 +339,8 @@ impl Node {
     }
 
     fn begin_encoding(&mut self, now: Time) {
-        while self.encoding.is_none() {
-            let Some(job) = self.session.poll_encode(now) else {
-                return;
-            };
+        // One at a time; what else is due is said meanwhile.
+        while let Some(job) = self.session.poll_encode(now) {
             let cost = self.costs.encode_nanos(job.arm(), job.plain_len());
             let (elapsed, done) = self.cpu.begin(now, Lane::Encode, cost);
             let block = self.worker.encode(job);
