@@ -33,7 +33,7 @@ const HYSTERESIS: f64 = 2.0;
 const TYPICAL_WORTH: f64 = 0.4;
 /// While there is plenty, a connection may hold so much more than it does, so that none of its contexts must give way
 /// before it is granted room for another: what the one of zstd 9 takes with histories of the default length.
-const SLACK: usize = 1280 << 10;
+const SLACK: usize = 1792 << 10;
 /// This part of the memory to send with is plenty, if it is free. Arbitrary.
 const PLENTY: usize = 2;
 

@@ -236,7 +236,7 @@ pub struct Node {
     pub(super) shared: Arc<NodeShared>,
     pub(super) session: Arc<SessionConfig>,
     history_memory: HistoryMemory,
-    resume: Option<ResumeConfig>,
+    pub(super) resume: Option<ResumeConfig>,
     pub(super) clock: Clock,
 }
 
@@ -497,11 +497,6 @@ impl Node {
         let shared = self.new_shared();
         self.drive(carrier, role, known_as, &shared, self.clock.now())?;
         Ok(Connection::new(shared, peer))
-    }
-
-    /// Whether its sessions may outlive their connections.
-    pub(super) const fn resumes(&self) -> bool {
-        self.resume.is_some()
     }
 
     pub(super) fn new_shared(&self) -> Arc<Shared> {

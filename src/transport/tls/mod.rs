@@ -177,7 +177,7 @@ impl Node {
         peer: SocketAddr,
         permit: OwnedSemaphorePermit,
     ) -> Option<Result<Connection, ConnectError>> {
-        if !self.resumes() {
+        if self.resume.is_none() {
             return Some(Ok(self.accept_tls(tcp, peer, permit)));
         }
         // Set when the listener was made, and never unset.
