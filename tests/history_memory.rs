@@ -234,7 +234,8 @@ fn thousand_connections(arm: Arm, budget: usize) {
                 if arm.codec == CodecId::LZ4 {
                     let histories = counted.saturating_sub(besides);
                     let off = histories.abs_diff(reported);
-                    assert!(off <= reported / 10, "{histories}, {reported}");
+                    // Besides, sessions that have histories keep books on them.
+                    assert!(off <= reported / 8, "{histories}, {reported}");
                 }
             }
             for (a, b, out, back) in connections {
