@@ -162,15 +162,9 @@ impl Receiver {
         self.acknowledges_all = true;
     }
 
-    /// The connection is gone: nothing that has not taken effect will.
-    pub(super) fn cut(&mut self) {
-        self.inbound.clear();
-        self.jobs.clear();
-        self.first_job = self.next_job;
-    }
-
-    /// Another connection begins: nothing that has not taken effect will, and what is decoded of it is of no use.
-    pub(super) fn reconnect(&mut self, dictionaries: &DictionaryConfig, left: DictionaryMemory) {
+    /// The connection is gone: nothing that has not taken effect will, and what is still decoded of it is of no use.
+    /// Histories have left `left`.
+    pub(super) fn disconnect(&mut self, dictionaries: &DictionaryConfig, left: DictionaryMemory) {
         let max_message = usize::try_from(self.max_message).unwrap_or(usize::MAX);
         let fresh = Self::new(self.max_block, max_message);
         let old = core::mem::replace(self, fresh);

@@ -45,7 +45,7 @@ pub(super) struct Resumption {
     /// Connections after the first that were begun.
     connection: u64,
     /// Numbered frames received over connections before this one.
-    received_before: u64,
+    received: u64,
     outage: Option<Outage>,
     /// Connections that broke without anything received.
     fruitless: u32,
@@ -71,11 +71,11 @@ pub struct Delivery {
 
 impl Resumption {
     /// What this side's hello says: nothing before a token is agreed on.
-    fn hello(&self, received: u64) -> Option<Resume> {
+    fn hello(&self) -> Option<Resume> {
         self.token.map(|token| Resume {
             token,
             connection: self.connection,
-            received,
+            received: self.received,
         })
     }
 }
@@ -131,11 +131,6 @@ impl Session {
         self.resumption.token
     }
 
-    /// Numbered frames of the session that have taken effect here.
-    fn received(&self) -> u64 {
-        self.resumption.received_before + self.receiver.frames()
-    }
-
     /// Both sides can resume: the acceptor has said by which name.
     pub(super) fn agree_on_resuming(&mut self, granted: Option<Resume>) {
         let token = match self.role {
@@ -174,8 +169,7 @@ impl Session {
             return false;
         }
         let resumption = &mut self.resumption;
-        let had_one = resumption.outage.is_none();
-        if had_one && self.receiver.frames() > 0 {
+        if self.receiver.frames() > 0 {
             resumption.fruitless = 0;
         }
         if broken {
@@ -191,16 +185,15 @@ impl Session {
             until,
             handshake: None,
         });
-        if had_one {
-            resumption.wire_before.0 += self.sender.output.position();
-            resumption.wire_before.1 += self.receiver.wire_bytes;
-        }
+        resumption.received += self.receiver.frames();
+        resumption.wire_before.0 += self.sender.output.position();
+        resumption.wire_before.1 += self.receiver.wire_bytes;
         // Both ends have what histories carried: those of the next connection may begin with it.
         let mut left = DictionaryMemory::default();
         self.leave_histories(&mut left);
-        let [sent, _] = left.recalled;
-        self.sender.disconnect(sent);
-        self.receiver.cut();
+        self.sender
+            .disconnect(core::mem::take(&mut left.recalled[0]));
+        self.receiver.disconnect(&self.config.dictionaries, left);
         self.path.blocked_since = None;
         self.ending.input_ended = false;
         true
@@ -219,18 +212,14 @@ impl Session {
         if !self.is_waiting() && !self.disconnect(false) {
             return Err(SessionError::ConnectionLost);
         }
-        let received = self.received();
         let resumption = &mut self.resumption;
-        resumption.received_before = received;
         if self.role == Role::Connector {
             resumption.connection += 1;
         }
         if let Some(outage) = &mut resumption.outage {
             outage.handshake = Some(now + self.config.handshake_timeout);
         }
-        let mut left = DictionaryMemory::default();
-        self.leave_histories(&mut left);
-        self.receiver.reconnect(&self.config.dictionaries, left);
+        self.receiver.end_input(0);
         self.probe_reply = None;
         self.last_probe = None;
         self.last_ack = None;
@@ -240,7 +229,7 @@ impl Session {
         self.path = Path::new(&mut self.config, now);
         let mut hello = hello(self.role, &self.config);
         hello.dictionaries = self.receiver.dictionaries.hello();
-        hello.resume = self.resumption.hello(received);
+        hello.resume = self.resumption.hello();
         self.sender.output.put_small(|out| hello.put(out));
         Ok(())
     }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use tautline::dictionary::Acceptance;
 use tautline::dictionary::cache::CacheConfig;
-use tautline::dictionary::{Acceptance, AcceptancePolicy, TrainerConfig};
 use tautline::generate::{Content, Generator};
-use tautline::session::{DictionaryStats, SessionConfig};
+use tautline::session::DictionaryStats;
 use tautline::transport::{Connection, Listener, Node, NodeConfig};
 use tautline::wire::{
     Control, DictionaryFrame, DictionaryNews, DictionaryOffer, Features, Hello, Role,
@@ -13,16 +13,7 @@ use tautline::wire::{
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::support::{accept, listen, next, open, within};
-
-fn session(from: Acceptance) -> SessionConfig {
-    let mut quick = TrainerConfig::default();
-    quick.min_messages = 200;
-    SessionConfig::default()
-        .policy("zstd:3+dictionary".parse().expect("an arm"))
-        .accept_dictionaries(AcceptancePolicy::new(from))
-        .train_dictionaries(Some(quick))
-}
+use super::support::{accept, listen, next, open, quick_dictionaries as session, within};
 
 fn node(from: Acceptance, directory: Option<&Path>) -> Node {
     let mut config = NodeConfig::default().session(session(from)).guard(None);

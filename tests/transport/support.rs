@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fastrand::Rng;
+#[cfg(all(feature = "generate", feature = "zstd"))]
+use tautline::dictionary::{Acceptance, AcceptancePolicy, TrainerConfig};
 use tautline::session::{Role, SessionConfig, StreamConfig};
 use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Stream};
 use tautline::wire::{DictionaryOffer, Features, Hello};
@@ -25,6 +27,17 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
 
 pub(crate) fn node(session: SessionConfig) -> Node {
     Node::new(NodeConfig::default().session(session).guard(None)).expect("a node")
+}
+
+/// Settings with which a dictionary is soon made and used, and taken of whom `from` says.
+#[cfg(all(feature = "generate", feature = "zstd"))]
+pub(crate) fn quick_dictionaries(from: Acceptance) -> SessionConfig {
+    let mut quick = TrainerConfig::default();
+    quick.min_messages = 200;
+    SessionConfig::default()
+        .policy("zstd:3+dictionary".parse().expect("an arm"))
+        .accept_dictionaries(AcceptancePolicy::new(from))
+        .train_dictionaries(Some(quick))
 }
 
 /// What carries the bytes.

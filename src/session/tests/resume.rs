@@ -26,15 +26,16 @@ fn cut(pair: &mut Pair) {
     }
 }
 
+/// Both begin another connection, and have not heard of each other yet.
+fn begin(pair: &mut Pair) {
+    for end in [&mut pair.a, &mut pair.b] {
+        let begun = end.session.reconnect(pair.now);
+        begun.expect("a session that goes on");
+    }
+}
+
 fn reconnect(pair: &mut Pair) {
-    pair.a
-        .session
-        .reconnect(pair.now)
-        .expect("a session that goes on");
-    pair.b
-        .session
-        .reconnect(pair.now)
-        .expect("a session that goes on");
+    begin(pair);
     pair.settle();
 }
 
@@ -60,6 +61,15 @@ fn what_was_on_its_way_arrives_over_the_next_connection() {
     pair.a.run(pair.now);
     cut(&mut pair);
     assert!(!pair.a.session.is_connected() && pair.a.session.is_resumable());
+    let wire = |pair: &Pair| {
+        let [a, b] = [&pair.a, &pair.b].map(|end| end.session.stats());
+        [a.wire_sent, a.wire_received, b.wire_sent, b.wire_received]
+    };
+    let waiting = wire(&pair);
+    assert_eq!(
+        waiting[1], waiting[2],
+        "what b sent has arrived, and counts once"
+    );
     pair.send(id, b"sent without a connection");
     let other = pair
         .a
@@ -214,14 +224,7 @@ fn counts_that_cannot_be_never_lose_or_repeat_a_message() {
         pair.settle();
         pair.pass(Duration::from_millis(20));
         cut(&mut pair);
-        pair.a
-            .session
-            .reconnect(pair.now)
-            .expect("a session that goes on");
-        pair.b
-            .session
-            .reconnect(pair.now)
-            .expect("a session that goes on");
+        begin(&mut pair);
         let mut hello = hello_of(&mut pair.b, pair.now);
         let honest = hello.resume.expect("a resumed session");
         hello.resume = Some(Resume {

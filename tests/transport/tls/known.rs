@@ -1,25 +1,16 @@
 //! What a node keeps of peers with TLS, and from whom it takes dictionaries.
 
-use tautline::dictionary::{Acceptance, AcceptancePolicy, TrainerConfig};
+use tautline::dictionary::Acceptance;
 use tautline::generate::{Content, Generator};
-use tautline::session::{DictionaryStats, SessionConfig};
+use tautline::session::DictionaryStats;
 use tautline::transport::{ClientAuth, Connection, NodeConfig, ServerTls};
 
-use super::super::support::{accept, listen, next, open, within};
+use super::super::support::{accept, listen, next, open, quick_dictionaries as session, within};
 use super::authority::{Authority, client_node, listen_tls, pair, server_node};
 
 /// How long the peer may take to accept a dictionary: in messages, all of them sent. Arbitrary, several times what
 /// is needed.
 const MOST: usize = 20_000;
-
-fn session(from: Acceptance) -> SessionConfig {
-    let mut quick = TrainerConfig::default();
-    quick.min_messages = 200;
-    SessionConfig::default()
-        .policy("zstd:3+dictionary".parse().expect("an arm"))
-        .accept_dictionaries(AcceptancePolicy::new(from))
-        .train_dictionaries(Some(quick))
-}
 
 /// Sends messages until a dictionary is in use, or `most` of them; what the sender has done with dictionaries then.
 async fn send(from: &Connection, to: &Connection, seed: u64, most: usize) -> DictionaryStats {
