@@ -226,7 +226,7 @@ impl Session {
             resumption.connection += 1;
         }
         if let Some(outage) = &mut resumption.outage {
-            outage.handshake = Some(now + self.config.handshake_timeout);
+            outage.handshake = Some(now + self.config.limits.handshake_time);
         }
         let mut left = DictionaryMemory::default();
         self.leave_histories(&mut left);
@@ -332,12 +332,12 @@ impl Session {
             send.deficit = 0;
             self.sender.on_sendable(id, send);
             // The last one may have been lost, or not have been said.
-            recv.new_limit(self.config.window);
+            recv.new_limit(self.config.limits.window);
             let window = Window {
                 stream: id,
                 limit: recv.limit,
             };
-            let raised = recv.limit > self.config.window && recv.ended.is_none();
+            let raised = recv.limit > self.config.limits.window && recv.ended.is_none();
             if raised {
                 self.put_control(&Control::Window(window));
             }
@@ -362,7 +362,7 @@ impl Session {
             return self.check_open();
         }
         if outage.handshake.is_some_and(|at| now >= at) {
-            let limit = self.config.handshake_timeout;
+            let limit = self.config.limits.handshake_time;
             self.lose(SessionError::HandshakeTimeout { limit });
         }
         Ok(())

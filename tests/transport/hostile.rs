@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline::codecs::CodecId;
-use tautline::session::{SessionConfig, SessionError, StreamConfig};
+use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{Address, Connection, Listener, Stream};
 use tautline::wire::{
     BlockHeader, Check, Control, Define, Frame, GoAway, GoAwayCode, GroupId, Hello, MAGIC,
@@ -30,14 +30,16 @@ struct Victim {
 
 impl Victim {
     async fn new() -> Self {
-        Self::with(SessionConfig::default()).await
+        Self::with(Limits::default()).await
     }
 
-    async fn with(session: SessionConfig) -> Self {
-        let session = session
-            .max_message(MAX_MESSAGE)
-            .max_block(MAX_BLOCK)
-            .window(WINDOW);
+    async fn with(limits: Limits) -> Self {
+        let session = SessionConfig::default().limits(
+            limits
+                .max_message(MAX_MESSAGE)
+                .max_block(MAX_BLOCK)
+                .window(WINDOW),
+        );
         let listener = listen(&node(session.clone())).await;
         let address = listener.local_address().expect("an address");
         let client = node(session);
@@ -330,7 +332,7 @@ async fn a_frame_cut_short_ends_the_session_as_lost() {
 #[tokio::test]
 async fn silence_is_given_up() {
     let limit = Duration::from_millis(200);
-    let victim = Victim::with(SessionConfig::default().handshake_timeout(limit)).await;
+    let victim = Victim::with(Limits::default().handshake_time(limit)).await;
     for bytes in [&[][..], &hello()[..20]] {
         let (mut socket, connection) = victim.attack().await;
         socket.write_all(bytes).await.expect("a write");
