@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tautline::codecs::CodecId;
 use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
-use tautline::transport::{Address, Connection, Listener, Stream};
+use tautline::transport::{
+    Address, Connection, Listener, ListenerLimits, Node, NodeConfig, Stream,
+};
 use tautline::wire::{
     BlockHeader, Check, Control, Define, Frame, GoAway, GoAwayCode, GroupId, Hello, MAGIC,
     MESSAGE_CHARGE, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame,
@@ -357,4 +359,84 @@ async fn a_peer_that_never_reads_is_given_up_after_its_last_words() {
         .expect("a write");
     assert!(within(connection.closed()).await.is_err());
     drop(raw);
+}
+
+/// A listener with limits, and where it is.
+async fn limited(limits: ListenerLimits) -> (Listener, Address) {
+    let config = NodeConfig::default().guard(None).listener_limits(limits);
+    let node = Node::new(config).expect("a node");
+    let listener = listen(&node).await;
+    let address = listener.local_address().expect("an address");
+    (listener, address)
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_are_closed_and_counted_until_there_is_room() {
+    for (limits, by_address) in [
+        (ListenerLimits::default().connections(2), false),
+        (ListenerLimits::default().connections_per_address(2), true),
+    ] {
+        let (listener, address) = limited(limits).await;
+        let client = node(SessionConfig::default());
+        let mut pairs = Vec::new();
+        for _ in 0..2 {
+            let (here, there) =
+                within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+            pairs.push((here.expect("room"), there.expect("room")));
+        }
+        let mut third = TcpStream::connect(address.to_string())
+            .await
+            .expect("a socket");
+        let mut answer = Vec::new();
+        // Its end may come as a reset.
+        let _ = within(third.read_to_end(&mut answer)).await;
+        assert!(answer.is_empty(), "closed without a word");
+        let stats = listener.stats();
+        assert_eq!((stats.connections, stats.accepted), (2, 2));
+        let refused = if by_address { (0, 1) } else { (1, 0) };
+        assert_eq!((stats.refused, stats.refused_address), refused);
+
+        // The first goes; what there is goes on, and another one gets in.
+        let (here, there) = pairs.swap_remove(0);
+        within(here.close()).await.expect("a clean end");
+        drop((here, there));
+        within(async {
+            while listener.stats().connections == 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        let (here, there) =
+            within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+        assert!(here.is_ok() && there.is_ok());
+        let (here, there) = &pairs[0];
+        let stream = open(here, "good").await;
+        within(stream.send("one".into())).await.expect("room");
+        assert_eq!(next(&accept(there).await).await, Some("one".into()));
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_says_nothing_takes_its_place_no_longer_than_a_handshake() {
+    let limits = ListenerLimits::default().connections(1);
+    let limit = Duration::from_millis(200);
+    let session = SessionConfig::default().limits(Limits::default().handshake_time(limit));
+    let config = NodeConfig::default().guard(None).session(session);
+    let server = Node::new(config.listener_limits(limits)).expect("a node");
+    let listener = listen(&server).await;
+    let address = listener.local_address().expect("an address");
+    let silent = TcpStream::connect(address.to_string()).await;
+    let failed = within(listener.accept()).await.expect("a connection");
+    assert!(within(failed.closed()).await.is_err());
+    within(async {
+        while listener.stats().connections > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let client = node(SessionConfig::default());
+    let (here, there) =
+        within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+    assert!(here.is_ok() && there.is_ok());
+    drop(silent);
 }
