@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tautline::codecs::CodecId;
+use tautline::codecs::{Arm, CodecId};
+use tautline::control::PolicyConfig;
 use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{
     Address, Connection, Listener, ListenerLimits, Node, NodeConfig, Stream,
@@ -15,7 +16,7 @@ use tautline::wire::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{accept, hello, listen, next, node, open, within};
+use super::support::{Pair, accept, hello, listen, next, node, open, within};
 
 const MAX_MESSAGE: usize = 100_000;
 const MAX_BLOCK: usize = 64 << 10;
@@ -439,4 +440,37 @@ async fn a_socket_that_says_nothing_takes_its_place_no_longer_than_a_handshake()
         within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
     assert!(here.is_ok() && there.is_ok());
     drop(silent);
+}
+
+#[tokio::test]
+async fn a_peer_whose_blocks_take_too_long_is_slowed_down_and_loses_nothing() {
+    const BATCH: u64 = 40;
+    // The first codec of the build; with the least time there is, what it takes exceeds it soon on any machine.
+    let mut codecs = tautline::codecs::supported().iter();
+    let Some(codec) = codecs.find(|codec| codec.id != CodecId::IDENTITY) else {
+        return;
+    };
+    let arm = Arm::new(codec.id, codec.default_level.0);
+    let limits = Limits::default().decode_time(Some(Duration::from_millis(1)));
+    let session = SessionConfig::default().policy(PolicyConfig::Fixed(arm));
+    let pair = Pair::tcp(session.limits(limits)).await;
+    let (left, right) = pair.stream().await;
+    let text = bytes::Bytes::from(b"some text that repeats ".repeat(3000));
+    loop {
+        let sending = async {
+            for _ in 0..BATCH {
+                left.send(text.clone()).await.expect("room");
+            }
+        };
+        let receiving = async {
+            for _ in 0..BATCH {
+                assert_eq!(next(&right).await, Some(text.clone()));
+            }
+        };
+        within(async { tokio::join!(sending, receiving) }).await;
+        let stats = within(pair.server.stats()).await.expect("a session");
+        if stats.decode_pauses > 0 {
+            break;
+        }
+    }
 }
