@@ -161,7 +161,7 @@ impl Session {
         self.check_open()?;
         let result = self
             .receiver
-            .on_decoded(self.now, block, elapsed)
+            .on_decoded(block, elapsed)
             .and_then(|()| self.deliver());
         self.fail_on(result)
     }

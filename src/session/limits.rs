@@ -177,6 +177,9 @@ const LEAST_DECODE_TIME: Duration = Duration::from_millis(1);
 /// The longest time in one piece that nothing is read. Arbitrary, a part of what peers take for silence.
 const MOST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Blocks that are decoded at once at most, as the receiver lets in.
+const MOST_AT_ONCE: u32 = 16;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Judges what a block becomes by [`Limits::expanded`].
@@ -235,9 +238,13 @@ impl OpenRate {
 pub(super) struct DecodeTime {
     /// Seconds that a second of decoding takes at the permitted rate; `None` without a limit.
     stretch: Option<f64>,
+    /// The time as it was said last, and what was decoded since.
+    at: Time,
+    spent: Duration,
     /// When all that was decoded would be at the permitted rate.
     due: Time,
-    paused_until: Option<Time>,
+    /// Since when and until when nothing is read.
+    pause: Option<(Time, Time)>,
     /// How often reading was stopped.
     pub(super) pauses: u64,
 }
@@ -248,36 +255,53 @@ impl DecodeTime {
             stretch: limits
                 .decode_time
                 .map(|time| SECOND.as_secs_f64() / time.max(LEAST_DECODE_TIME).as_secs_f64()),
+            at: Time::ZERO,
+            spent: Duration::ZERO,
             due: Time::ZERO,
-            paused_until: None,
+            pause: None,
             pauses: 0,
         }
     }
 
     /// Counts a block that took so long.
-    pub(super) fn on_decoded(&mut self, now: Time, elapsed: Duration) {
+    pub(super) const fn on_decoded(&mut self, elapsed: Duration) {
+        self.spent = self.spent.saturating_add(elapsed);
+    }
+
+    /// Judges what was decoded until `now`. No measurement stalls the session: no more than that many codecs at once can have
+    /// taken counts, and a clock that goes back ends a pause.
+    pub(super) fn on_time(&mut self, now: Time) {
         let Some(stretch) = self.stretch else { return };
-        let takes = Duration::try_from_secs_f64(elapsed.as_secs_f64() * stretch);
+        if self
+            .pause
+            .is_some_and(|(since, until)| now >= until || now < since)
+        {
+            self.pause = None;
+        }
+        let passed = now.saturating_since(self.at);
+        if now < self.at {
+            self.due = now;
+        }
+        self.at = now;
+        let spent = core::mem::take(&mut self.spent).min(passed.saturating_mul(MOST_AT_ONCE));
+        if spent.is_zero() {
+            return;
+        }
+        let takes = Duration::try_from_secs_f64(spent.as_secs_f64() * stretch);
         self.due = self.due.max(now) + takes.unwrap_or(Duration::MAX);
         let ahead = self.due.saturating_since(now);
-        if ahead > SECOND && self.paused_until.is_none() {
-            self.paused_until = Some(now + ahead.saturating_sub(SECOND).min(MOST_PAUSE));
+        if ahead > SECOND && self.pause.is_none() {
+            let pause = ahead.saturating_sub(SECOND).min(MOST_PAUSE);
+            self.pause = Some((now, now + pause));
             self.pauses += 1;
         }
     }
 
-    /// Whether reading goes on now that it is `now`.
-    pub(super) fn on_time(&mut self, now: Time) {
-        if self.paused_until.is_some_and(|until| now >= until) {
-            self.paused_until = None;
-        }
-    }
-
-    pub(super) const fn paused_until(&self) -> Option<Time> {
-        self.paused_until
+    pub(super) fn paused_until(&self) -> Option<Time> {
+        self.pause.map(|(_, until)| until)
     }
 
     pub(super) const fn is_paused(&self) -> bool {
-        self.paused_until.is_some()
+        self.pause.is_some()
     }
 }

@@ -416,11 +416,10 @@ impl Receiver {
     /// Takes in a decoded block.
     pub(super) fn on_decoded(
         &mut self,
-        now: Time,
         block: DecodedBlock,
         elapsed: Duration,
     ) -> Result<(), WireError> {
-        self.decode_time.on_decoded(now, elapsed);
+        self.decode_time.on_decoded(elapsed);
         if block.number < self.first_job {
             return Ok(());
         }
