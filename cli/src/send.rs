@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 use tautline::control::{ArmReport, BudgetRate, PolicyConfig};
 use tautline::corpus::{Corpus, Format};
-use tautline::session::{SessionConfig, SessionStats, StreamConfig, StreamStats};
+use tautline::session::{Limits, SessionConfig, SessionStats, StreamConfig, StreamStats};
 use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
 use tautline::units::CpuLoad;
 use tokio::sync::Semaphore;
@@ -116,7 +116,7 @@ pub(crate) async fn run(mut arguments: SendArguments) -> Result<(), Failure> {
     let session = SessionConfig::default()
         .policy(arguments.policy)
         .trace(trace.is_some())
-        .max_message(longest.max(16 << 20));
+        .limits(Limits::default().max_message(longest.max(16 << 20)));
     let mut config = NodeConfig::default().session(session);
     if arguments.no_guard {
         config = config.guard(None);

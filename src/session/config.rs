@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::dictionaries::{DictionaryConfig, DictionaryMemory};
 use super::history::WINDOW_LOGS;
+use super::limits::Limits;
 use crate::codecs::{Arm, CodecId, dictionary_arms, measured_arms};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::dictionary::{AcceptancePolicy, TrainerConfig};
@@ -20,20 +21,15 @@ pub struct SessionConfig {
     pub(super) knowledge: Option<Box<PeerKnowledge>>,
     pub(super) trace: bool,
     pub(super) checksums: bool,
-    pub(super) max_message: usize,
-    pub(super) max_block: usize,
+    pub(super) limits: Limits,
     pub(super) block_len: usize,
-    pub(super) window: u64,
-    pub(super) max_streams: u32,
     pub(super) send_queue: usize,
     pub(super) window_log: u8,
     pub(super) history_memory: usize,
-    pub(super) history_received: usize,
     pub(super) history_log: u8,
     pub(super) dictionaries: DictionaryConfig,
     pub(super) probe_interval: Duration,
     pub(super) ack_delay: Duration,
-    pub(super) handshake_timeout: Duration,
     pub(super) resume_token: Option<[u8; 16]>,
     pub(super) retransmit_memory: usize,
     pub(super) resume_within: Duration,
@@ -56,20 +52,15 @@ impl Default for SessionConfig {
             knowledge: None,
             trace: false,
             checksums: true,
-            max_message: 16 << 20,
-            max_block: 256 << 10,
+            limits: Limits::default(),
             block_len: 64 << 10,
-            window: 1 << 20,
-            max_streams: 16_384,
             send_queue: 256 << 10,
             window_log: 20,
             history_memory: 8 << 20,
-            history_received: 8 << 20,
             history_log: 19,
             dictionaries: DictionaryConfig::default(),
             probe_interval: Duration::from_millis(100),
             ack_delay: Duration::from_millis(10),
-            handshake_timeout: Duration::from_secs(10),
             resume_token: None,
             retransmit_memory: 0,
             resume_within: Duration::from_secs(30),
@@ -176,10 +167,10 @@ impl SessionConfig {
         self
     }
 
-    /// The longest message received. Default 16 MiB.
+    /// What is borne from the peer. Default: [`Limits::default`].
     #[must_use]
-    pub const fn max_message(mut self, len: usize) -> Self {
-        self.max_message = len;
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -188,28 +179,6 @@ impl SessionConfig {
     #[must_use]
     pub const fn block_len(mut self, len: usize) -> Self {
         self.block_len = len;
-        self
-    }
-
-    /// The longest block received, plain. Default 256 KiB; at least 4 KiB.
-    #[must_use]
-    pub const fn max_block(mut self, len: usize) -> Self {
-        self.max_block = len;
-        self
-    }
-
-    /// What the peer may send ahead of the application on each stream, bytes: payloads and 32 for each
-    /// message. Default 1 MiB, at least 4 KiB.
-    #[must_use]
-    pub const fn window(mut self, bytes: u64) -> Self {
-        self.window = bytes;
-        self
-    }
-
-    /// How many streams the peer may have open at once. Default 16 384.
-    #[must_use]
-    pub const fn max_streams(mut self, streams: u32) -> Self {
-        self.max_streams = streams;
         self
     }
 
@@ -231,13 +200,6 @@ impl SessionConfig {
     #[must_use]
     pub const fn ack_delay(mut self, delay: Duration) -> Self {
         self.ack_delay = delay;
-        self
-    }
-
-    /// How long the peer's handshake may take. Default 10 s.
-    #[must_use]
-    pub const fn handshake_timeout(mut self, timeout: Duration) -> Self {
-        self.handshake_timeout = timeout;
         self
     }
 
@@ -288,21 +250,28 @@ impl SessionConfig {
     }
 
     /// Memory for histories from block to block, bytes: so much for those of what this side sends, and as
-    /// much, which the peer is told, for those of what it receives. 0: blocks are encoded each by itself.
+    /// much for those of what it receives, if [`Limits::decode_memory`] says nothing else. 0: blocks are encoded each by itself.
     /// Default 8 MiB; with the default length of histories a context of zstd takes 1 to 1.6 MB to encode (3.2 from level
     /// 12 on) and 1 MB to decode.
     #[must_use]
     pub const fn history_memory(mut self, bytes: usize) -> Self {
         self.history_memory = bytes;
-        self.history_received = bytes;
         self
     }
 
-    /// Memory for histories of what this side receives, if not as much as for those of what it sends: set it after
-    /// [`Self::history_memory`]. It cannot change while the session lasts.
+    /// Memory for histories of what is received ([`Limits::decode_memory`]).
+    pub(super) const fn history_received(&self) -> usize {
+        match self.limits.decode_memory {
+            Some(bytes) => bytes,
+            None => self.history_memory,
+        }
+    }
+
+    /// The same with so much memory for histories of what is received, which a driver may allot.
+    #[cfg(feature = "transport")]
     #[must_use]
-    pub const fn history_received(mut self, bytes: usize) -> Self {
-        self.history_received = bytes;
+    pub(crate) const fn with_history_received(mut self, bytes: usize) -> Self {
+        self.limits = self.limits.decode_memory(Some(bytes));
         self
     }
 
@@ -383,17 +352,17 @@ impl SessionConfig {
 
     /// Memory for histories of what is sent and of what is received, as set.
     pub const fn history_lens(&self) -> (usize, usize) {
-        (self.history_memory, self.history_received)
+        (self.history_memory, self.history_received())
     }
 
     /// How long the peer's handshake may take, as set.
     pub const fn handshake_limit(&self) -> Duration {
-        self.handshake_timeout
+        self.limits.handshake_time
     }
 
     /// The window of each stream, as set.
     pub const fn window_len(&self) -> u64 {
-        self.window
+        self.limits.window
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
@@ -404,15 +373,9 @@ impl SessionConfig {
                 Ok(())
             }
         };
-        least("max_block", self.max_block, 4 << 10)?;
         least("block_len", self.block_len, 1 << 10)?;
-        least(
-            "window",
-            usize::try_from(self.window).unwrap_or(usize::MAX),
-            4 << 10,
-        )?;
         least("send_queue", self.send_queue, 1)?;
-        least("max_message", self.max_message, 1)?;
+        self.limits.validate()?;
         least(
             "history_log",
             self.history_log.into(),
@@ -425,19 +388,9 @@ impl SessionConfig {
                 max: usize::from(*WINDOW_LOGS.end()),
             });
         }
-        if self.max_block > MAX_BLOCK {
-            return Err(ConfigError::TooLarge {
-                field: "max_block",
-                given: self.max_block,
-                max: MAX_BLOCK,
-            });
-        }
         self.dictionaries.classes.validate()
     }
 }
-
-/// The longest block there can be, plain: what one decode may cost in memory. Arbitrary.
-const MAX_BLOCK: usize = 16 << 20;
 
 /// A setting that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -38,7 +38,7 @@ impl Session {
 
     /// Takes in bytes from the peer; whole frames are removed from the front of `input`, the rest
     /// stays for the next call. Stops early while [`Self::wants_input`] is false: call it again
-    /// after the decode jobs were run.
+    /// after the decode jobs were run, or at [`Self::poll_timeout`].
     ///
     /// # Errors
     ///
@@ -49,6 +49,7 @@ impl Session {
         if self.is_waiting() {
             return Ok(());
         }
+        self.receiver.decode_time.on_time(now);
         if self.receiver.begin_input(now, input.len()) {
             self.heard_at = now;
         }
@@ -205,12 +206,14 @@ impl Session {
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), SessionError> {
         self.check_open()?;
         self.now = self.now.max(now);
+        self.receiver.decode_time.on_time(now);
         self.handle_outage(now)?;
         self.handle_silence(now)?;
+        self.close_if_idle(now);
         if let State::Handshaking { deadline } = self.state {
             if now >= deadline {
                 let error = SessionError::HandshakeTimeout {
-                    limit: self.config.handshake_timeout,
+                    limit: self.config.limits.handshake_time,
                 };
                 self.end(Err(error.clone()));
                 return Err(error);
@@ -353,6 +356,8 @@ impl Session {
                     self.probe_due(),
                     self.sender.held_until(),
                     self.sender.piece_at,
+                    self.receiver.decode_time.paused_until(),
+                    self.idle_due(),
                 ];
                 due.into_iter().flatten().min()
             }

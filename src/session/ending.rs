@@ -1,7 +1,8 @@
 //! The end of streams and sessions: drained, said, heard, or lost.
 
-use super::stream::SendState;
+use super::stream::{SendState, Stream};
 use super::{Event, Session, SessionError, State};
+use crate::units::Time;
 use crate::wire::{Close, CloseCode, Control, GoAway, GoAwayCode, StreamId, WireError};
 
 impl Session {
@@ -9,6 +10,27 @@ impl Session {
         let lost = self.ending.input_ended && self.receiver.is_idle();
         if lost && !self.is_waiting() && !self.lose(SessionError::ConnectionLost) {
             self.end(Err(SessionError::ConnectionLost));
+        }
+    }
+
+    /// When a session that is not used is closed.
+    pub(super) fn idle_due(&self) -> Option<Time> {
+        let limit = self.config.limits.idle_time?;
+        let is_idle = self.state == State::Established && self.is_connected();
+        let is_idle = is_idle && self.sender.is_idle() && self.receiver.is_idle();
+        is_idle.then_some(self.used_at + limit)
+    }
+
+    pub(super) fn close_if_idle(&mut self, now: Time) {
+        if self.idle_due().is_none_or(|due| now < due) {
+            return;
+        }
+        // What waits for the peer or the application is still to be used.
+        let waits = |stream: &Stream| !stream.send.queue.is_empty() || stream.recv.held() > 0;
+        if self.streams.iter().any(waits) {
+            self.used_at = now;
+        } else {
+            self.close();
         }
     }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::dictionaries::{DictionaryJob, DictionaryWork};
 use super::history::{DecodeHistory, EncodeHistory, HistoryPlace};
+use super::limits::check_expansion;
 use crate::codecs::{
     Arm, CodecId, Codecs, DecodeContext, DecodeError, DecodeLimits, EncodeContext, EncodeError,
     Encoded,
@@ -59,7 +60,10 @@ pub struct DecodeJob {
     pub(super) codec: CodecId,
     pub(super) wire: Bytes,
     pub(super) plain_len: Option<usize>,
+    /// The longest block: by it, codecs judge one that does not say its length (docs/wire.md, Codecs).
     pub(super) max_plain: usize,
+    /// What one of this length on the wire may become.
+    pub(super) most_plain: usize,
     pub(super) with_check: bool,
     pub(super) place: Option<HistoryPlace>,
     pub(super) history: Option<DecodeHistory>,
@@ -319,6 +323,7 @@ impl CodecWorker {
             wire,
             plain_len,
             max_plain,
+            most_plain,
             with_check,
             place,
             history,
@@ -333,9 +338,10 @@ impl CodecWorker {
             };
             (result, None)
         };
-        let result = result.map(|plain| {
+        let result = result.and_then(|plain| {
+            check_expansion(plain.len(), most_plain)?;
             let crc = if with_check { plain_crc(&plain) } else { 0 };
-            (plain, crc)
+            Ok((plain, crc))
         });
         DecodedBlock {
             number,

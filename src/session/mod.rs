@@ -23,6 +23,7 @@ mod gain;
 mod history;
 mod inflight;
 mod job;
+mod limits;
 mod output;
 mod path;
 mod peer;
@@ -51,6 +52,8 @@ pub use self::job::{
     CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowResult,
     ShadowedBlock,
 };
+pub use self::limits::Limits;
+use self::limits::OpenRate;
 use self::path::Path;
 use self::receiver::Receiver;
 pub use self::resume::Delivery;
@@ -121,6 +124,7 @@ pub struct Session {
     streams: Streams,
     next_stream: u32,
     last_peer_stream: Option<StreamId>,
+    open_rate: OpenRate,
     sender: Sender,
     receiver: Receiver,
     path: Path,
@@ -143,6 +147,8 @@ pub struct Session {
     resumption: Resumption,
     /// The latest time that was said.
     now: Time,
+    /// When a message last came or was given to be sent.
+    used_at: Time,
     /// When bytes last came from the peer, and when the socket last took some for it.
     heard_at: Time,
     wrote_at: Time,
@@ -158,8 +164,8 @@ impl Session {
         config.validate()?;
         let mut sender = Sender::new(config.seed);
         sender.trace.switch(config.trace);
-        let mut receiver = Receiver::new(config.max_block, config.max_message);
-        config.dictionaries.recalls &= config.history_memory.max(config.history_received) > 0;
+        let mut receiver = Receiver::new(config.limits);
+        config.dictionaries.recalls &= config.history_memory.max(config.history_received()) > 0;
         if let Some(memory) = &mut config.dictionaries.memory {
             memory.expire(now);
         }
@@ -173,7 +179,7 @@ impl Session {
         Ok(Self {
             role,
             state: State::Handshaking {
-                deadline: now + config.handshake_timeout,
+                deadline: now + config.limits.handshake_time,
             },
             peer: Peer {
                 max_message: 0,
@@ -185,6 +191,7 @@ impl Session {
             streams: Streams::default(),
             next_stream: u32::from(role != Role::Connector),
             last_peer_stream: None,
+            open_rate: OpenRate::new(&config.limits),
             sender,
             receiver,
             path: Path::new(&mut config, now),
@@ -201,6 +208,7 @@ impl Session {
             hello_len,
             resumption: Resumption::default(),
             now,
+            used_at: now,
             heard_at: now,
             wrote_at: now,
             config,
@@ -275,7 +283,7 @@ impl Session {
             is_open: true,
             name,
             send: SendStream::new(group, send_limit),
-            recv: RecvStream::new(self.config.window),
+            recv: RecvStream::new(self.config.limits.window),
             policy: Policy::new(policy),
             class: TrafficClass::default(),
             latest_block: (0, Texture::default()),
@@ -372,6 +380,7 @@ impl Session {
             }
         }
         send.queue.push_back(message);
+        self.used_at = self.now;
         self.sender.on_sendable(id, send);
         Ok(())
     }
@@ -402,7 +411,7 @@ impl Session {
     /// Says that the application is done with messages of a stream that took so much of its window
     /// ([`Message::charge`]), so that the peer may send more.
     pub fn release(&mut self, id: StreamId, charge: usize) {
-        let window = self.config.window;
+        let window = self.config.limits.window;
         let Some(stream) = self.streams.find(id) else {
             return;
         };
@@ -570,6 +579,8 @@ impl Session {
             },
             history_limit: self.sender.history.limit() as u64,
             history_announced: self.receiver.history.limit() as u64,
+            received_held: self.streams.iter().map(|stream| stream.recv.held()).sum(),
+            decode_pauses: self.receiver.decode_time.pauses,
             absurd_reports: self.sender.inflight.absurd() + self.path.known.decode.absurd(),
         }
     }
@@ -580,7 +591,7 @@ fn features(config: &SessionConfig) -> Features {
     if config.checksums {
         features.0 |= Features::CHECKSUMS.0;
     }
-    if config.history_memory > 0 || config.history_received > 0 {
+    if config.history_memory > 0 || config.history_received() > 0 {
         features.0 |= Features::HISTORY.0;
     }
     if config.retransmit_memory > 0 {
@@ -607,11 +618,11 @@ fn hello(role: Role, config: &SessionConfig) -> Hello {
             .collect(),
         offered: features(config),
         required: Features::default(),
-        max_message: config.max_message as u64,
-        max_block: config.max_block as u64,
-        max_streams: u64::from(config.max_streams),
-        window: config.window,
-        history_memory: config.history_received as u64,
+        max_message: config.limits.max_message as u64,
+        max_block: config.limits.max_block as u64,
+        max_streams: u64::from(config.limits.max_streams),
+        window: config.limits.window,
+        history_memory: config.history_received() as u64,
         dictionaries: DictionaryOffer::default(),
         resume: None,
     }

@@ -50,7 +50,7 @@ impl Session {
             let log = self.config.history_log.min(longest.unwrap_or(0));
             self.sender.history.begin((here, there), log);
             self.receiver
-                .begin_history(self.config.history_received, self.config.window_log);
+                .begin_history(self.config.history_received(), self.config.window_log);
         }
         if both.contains(Features::DICTIONARIES) {
             self.sender.dictionaries.begin(&hello.dictionaries);
@@ -97,6 +97,7 @@ impl Session {
 
     /// Runs the inbound queue as far as blocks are decoded.
     pub(super) fn deliver(&mut self) -> Result<(), WireError> {
+        let blocks = self.receiver.blocks;
         while let Some(control) = self.receiver.deliver(&mut self.streams, &mut self.events)? {
             match control {
                 Control::Open(open) => self.on_open(open)?,
@@ -106,6 +107,9 @@ impl Session {
                 Control::Define(define) => self.on_define(&define)?,
                 _ => {}
             }
+        }
+        if self.receiver.blocks != blocks {
+            self.used_at = self.now;
         }
         let mut to_credit = core::mem::take(&mut self.receiver.to_credit);
         to_credit.drain(..).for_each(|id| self.release(id, 0));
@@ -131,7 +135,8 @@ impl Session {
                 what: "a stream opened with a number that was used before",
             });
         }
-        let max = u64::from(self.config.max_streams);
+        self.open_rate.on_open(self.now)?;
+        let max = u64::from(self.config.limits.max_streams);
         let given = u64::from(self.streams.count(id.is_connectors())) + 1;
         if given > max {
             return Err(WireError::FieldTooLarge {

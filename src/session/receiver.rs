@@ -9,6 +9,7 @@ use super::dictionaries::{DictionaryConfig, DictionaryMemory, RecvDictionaries};
 use super::event::Event;
 use super::history::RecvHistory;
 use super::job::{DecodeJob, DecodedBlock};
+use super::limits::{DecodeTime, Limits, check_expansion};
 use super::stream::{Message, Partial, RecvStream, Streams};
 use crate::codecs::{CodecId, takes_dictionary};
 use crate::dictionary::Dictionary;
@@ -80,8 +81,8 @@ pub(super) struct Receiver {
     with_check: bool,
     /// Whether frames other than blocks are acknowledged without one.
     acknowledges_all: bool,
-    max_block: usize,
-    max_message: u64,
+    limits: Limits,
+    pub(super) decode_time: DecodeTime,
     accepts: fn(CodecId) -> bool,
     pub(super) blocks: u64,
     /// Blocks and control frames that take effect in order, as far as they have.
@@ -110,7 +111,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(max_block: usize, max_message: usize) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         let mut bindings = [const { None }; SLOTS as usize];
         for (number, binding) in bindings.iter_mut().enumerate().take(7) {
             *binding = Some(Binding {
@@ -129,8 +130,8 @@ impl Receiver {
             first_job: 0,
             with_check: true,
             acknowledges_all: false,
-            max_block,
-            max_message: max_message as u64,
+            decode_time: DecodeTime::new(&limits),
+            limits,
             accepts: |codec| crate::codecs::info(codec).is_some(),
             blocks: 0,
             frames: 0,
@@ -165,8 +166,7 @@ impl Receiver {
     /// The connection is gone: nothing that has not taken effect will, and what is still decoded of it is of no use.
     /// Histories have left `left`.
     pub(super) fn disconnect(&mut self, dictionaries: &DictionaryConfig, left: DictionaryMemory) {
-        let max_message = usize::try_from(self.max_message).unwrap_or(usize::MAX);
-        let fresh = Self::new(self.max_block, max_message);
+        let fresh = Self::new(self.limits);
         let old = core::mem::replace(self, fresh);
         self.next_job = old.next_job;
         self.first_job = old.next_job;
@@ -174,6 +174,7 @@ impl Receiver {
         self.acknowledges_all = old.acknowledges_all;
         self.blocks = old.blocks;
         self.decode_nanos = old.decode_nanos;
+        self.decode_time = old.decode_time;
         self.dictionaries = old.dictionaries;
         self.dictionaries.restart(dictionaries, left);
     }
@@ -184,7 +185,7 @@ impl Receiver {
     }
 
     pub(super) fn wants_input(&self) -> bool {
-        self.inbound.len() < MAX_WAITING
+        self.inbound.len() < MAX_WAITING && !self.decode_time.is_paused()
     }
 
     /// The socket has nothing to read.
@@ -242,7 +243,7 @@ impl Receiver {
         now: Time,
         input: &mut BytesMut,
     ) -> Result<Taken, WireError> {
-        let Some(frame) = parse_frame(input, self.max_block, self.with_check)? else {
+        let Some(frame) = parse_frame(input, self.limits.max_block, self.with_check)? else {
             return Ok(Taken::Nothing);
         };
         match frame {
@@ -379,6 +380,8 @@ impl Receiver {
             };
             BlockState::Plain { bytes: body, crc }
         } else {
+            let most_plain = self.limits.expanded(body.len());
+            check_expansion(header.plain_len.unwrap_or(0), most_plain)?;
             let number = self.next_job;
             self.next_job += 1;
             self.jobs.push_back(DecodeJob {
@@ -386,7 +389,8 @@ impl Receiver {
                 codec,
                 wire: body,
                 plain_len: header.plain_len,
-                max_plain: self.max_block,
+                max_plain: self.limits.max_block,
+                most_plain,
                 with_check: self.with_check,
                 place,
                 history: None,
@@ -409,6 +413,7 @@ impl Receiver {
         block: DecodedBlock,
         elapsed: Duration,
     ) -> Result<(), WireError> {
+        self.decode_time.on_decoded(elapsed);
         if block.number < self.first_job {
             return Ok(());
         }
@@ -515,7 +520,7 @@ impl Receiver {
                 what: "a block without a record",
             });
         }
-        let max_message = self.max_message;
+        let max_message = self.limits.max_message as u64;
         let block_len = plain.len();
         let mut first = FirstStream::default();
         loop {

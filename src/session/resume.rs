@@ -217,7 +217,7 @@ impl Session {
             resumption.connection += 1;
         }
         if let Some(outage) = &mut resumption.outage {
-            outage.handshake = Some(now + self.config.handshake_timeout);
+            outage.handshake = Some(now + self.config.limits.handshake_time);
         }
         self.receiver.end_input(0);
         self.probe_reply = None;
@@ -321,12 +321,12 @@ impl Session {
             send.deficit = 0;
             self.sender.on_sendable(id, send);
             // The last one may have been lost, or not have been said.
-            recv.new_limit(self.config.window);
+            recv.new_limit(self.config.limits.window);
             let window = Window {
                 stream: id,
                 limit: recv.limit,
             };
-            let raised = recv.limit > self.config.window && recv.ended.is_none();
+            let raised = recv.limit > self.config.limits.window && recv.ended.is_none();
             if raised {
                 self.put_control(&Control::Window(window));
             }
@@ -351,7 +351,7 @@ impl Session {
             return self.check_open();
         }
         if outage.handshake.is_some_and(|at| now >= at) {
-            let limit = self.config.handshake_timeout;
+            let limit = self.config.limits.handshake_time;
             self.lose(SessionError::HandshakeTimeout { limit });
         }
         Ok(())

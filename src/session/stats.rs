@@ -155,6 +155,11 @@ pub struct SessionStats {
     pub history_limit: u64,
     /// See `history_limit`.
     pub history_announced: u64,
+    /// What was received and the application is not done with takes of the windows of its streams, bytes.
+    pub received_held: u64,
+    /// How often nothing was read for a while because the peer's blocks took too long to decode
+    /// ([`Limits::decode_time`](super::Limits::decode_time)).
+    pub decode_pauses: u64,
     /// Reports of the peer that could not be true and were clamped or left out.
     pub absurd_reports: u64,
 }

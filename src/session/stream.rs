@@ -212,6 +212,11 @@ impl RecvStream {
         }
     }
 
+    /// What of it the application is not done with, and what has come of a message that is not whole.
+    pub(super) const fn held(&self) -> u64 {
+        self.received.saturating_sub(self.released)
+    }
+
     /// What whole messages have taken of the window since the stream opened.
     pub(super) fn complete(&self) -> u64 {
         let partial = self.partial.as_ref();

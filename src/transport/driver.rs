@@ -167,7 +167,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         moved |= self.poll_another(cx);
         moved |= self.poll_read(cx);
         self.start_decoding();
-        self.run_timers();
+        moved |= self.run_timers();
         self.sample_socket();
         self.start_encoding();
         self.start_shadow();
@@ -365,6 +365,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     fn take_input(&mut self, now: Time) {
         // A failed session says so with an event.
         let _ = self.session.handle_input(now, &mut self.input);
+        // It may not want more before a time of its own, when nothing else has happened.
+        self.has_input |= !self.session.wants_input() && !self.input.is_empty();
     }
 
     fn start_decoding(&mut self) {
@@ -399,7 +401,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
     }
 
-    fn run_timers(&mut self) {
+    /// Whether what comes from the peer is wanted again.
+    fn run_timers(&mut self) -> bool {
         let now = self.now;
         let granted = self.grant.version();
         if granted != self.grant_seen {
@@ -407,7 +410,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.session.set_budget(now, self.grant.rate());
             self.session.set_load(self.grant.load());
         }
+        let wanted = self.session.wants_input();
         let _ = self.session.handle_timeout(now);
+        !wanted && self.session.wants_input()
     }
 
     /// Tells the session what the system says of the socket, if that is of use for what comes next.

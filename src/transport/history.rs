@@ -147,7 +147,7 @@ impl HistoryMemory {
             progress: 0,
             asked: None,
         };
-        (config.history_received(terms.received), part)
+        (config.with_history_received(terms.received), part)
     }
 
     /// Has memory move for as long as it is used.

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::limits::{Admission, Counted, ListenerStats, Place};
 use super::memory::KnownAs;
 #[cfg(feature = "tls")]
 use super::tls;
@@ -29,6 +30,7 @@ pub struct Listener {
     socket: Arc<Socket>,
     accepted: Mutex<mpsc::Receiver<Result<Connection, ConnectError>>>,
     task: JoinHandle<()>,
+    admission: Arc<Admission>,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,7 @@ enum Socket {
 
 /// A connection as the system gives it.
 enum Arrival {
-    Tcp(TcpStream, String),
+    Tcp(TcpStream, std::net::SocketAddr),
     #[cfg(feature = "tls")]
     Tls(
         TcpStream,
@@ -70,7 +72,7 @@ impl Socket {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 socket::configure(&stream)?;
-                Ok(Arrival::Tcp(stream, peer.to_string()))
+                Ok(Arrival::Tcp(stream, peer))
             }
             #[cfg(feature = "tls")]
             Self::Tls(listener, handshakes) => {
@@ -91,21 +93,35 @@ impl Socket {
 }
 
 impl Arrival {
+    /// Whose it is, if that has an address.
+    const fn address(&self) -> Option<std::net::IpAddr> {
+        match self {
+            Self::Tcp(_, peer) => Some(peer.ip()),
+            #[cfg(feature = "tls")]
+            Self::Tls(_, peer, _) => Some(peer.ip()),
+            #[cfg(unix)]
+            Self::Unix(..) => None,
+        }
+    }
+
     /// Its session, unless it is one that is here already.
-    async fn take_in(self, node: Node) -> Option<Result<Connection, ConnectError>> {
+    async fn take_in(self, node: Node, place: Place) -> Option<Result<Connection, ConnectError>> {
         match self {
             Self::Tcp(stream, peer) => {
+                let peer = peer.to_string();
                 let known_as = KnownAs::connector(&peer);
                 let shared = node.new_shared();
+                let stream = Counted::new(stream, place);
                 node.accepted(stream, peer, known_as, shared).await
             }
             #[cfg(feature = "tls")]
-            Self::Tls(stream, peer, permit) => node.take_in_tls(stream, peer, permit).await,
+            Self::Tls(stream, peer, permit) => node.take_in_tls(stream, peer, permit, place).await,
             #[cfg(unix)]
-            Self::Unix(stream, place) => {
-                let known_as = KnownAs::Anybody(place.clone());
+            Self::Unix(stream, path) => {
+                let known_as = KnownAs::Anybody(path.clone());
                 let shared = node.new_shared();
-                node.accepted(stream, place, known_as, shared).await
+                let stream = Counted::new(stream, place);
+                node.accepted(stream, path, known_as, shared).await
             }
         }
     }
@@ -134,11 +150,14 @@ impl Listener {
         };
         let socket = Arc::new(socket);
         let (sender, accepted) = mpsc::channel(MOST_WAITING);
-        let task = tokio::spawn(run(node, Arc::clone(&socket), sender));
+        let admission = Admission::new(node.listener_limits);
+        let task = run(node, Arc::clone(&socket), sender, Arc::clone(&admission));
+        let task = tokio::spawn(task);
         Ok(Self {
             socket,
             accepted: Mutex::new(accepted),
             task,
+            admission,
         })
     }
 
@@ -149,6 +168,11 @@ impl Listener {
     /// The system does not say.
     pub fn local_address(&self) -> io::Result<Address> {
         self.socket.local_address()
+    }
+
+    /// What it has let in and refused.
+    pub fn stats(&self) -> ListenerStats {
+        self.admission.stats()
     }
 
     /// The next connection. Its handshake goes on meanwhile: what is opened on it waits for that,
@@ -185,6 +209,7 @@ async fn run(
     node: Node,
     socket: Arc<Socket>,
     accepted: mpsc::Sender<Result<Connection, ConnectError>>,
+    admission: Arc<Admission>,
 ) {
     let mut arriving = JoinSet::new();
     loop {
@@ -192,14 +217,19 @@ async fn run(
         tokio::select! {
             Some(done) = arriving.join_next(), if !arriving.is_empty() => {
                 if let Ok(Some(connection)) = done {
-                    if let Err(TrySendError::Closed(_)) = accepted.try_send(connection) {
-                        return;
+                    match accepted.try_send(connection) {
+                        Ok(()) => {}
+                        Err(TrySendError::Full(_)) => admission.on_overflow(),
+                        Err(TrySendError::Closed(_)) => return,
                     }
                 }
             }
             arrival = socket.accept(), if has_room => match arrival {
                 Ok(arrival) => {
-                    arriving.spawn(arrival.take_in(node.clone()));
+                    // Without a place it is closed.
+                    if let Some(place) = admission.admit(arrival.address()) {
+                        arriving.spawn(arrival.take_in(node.clone(), place));
+                    }
                 }
                 Err(source) => {
                     let address = address_of(&socket);

@@ -17,6 +17,7 @@ use super::dictionaries::DictionaryStore;
 use super::driver::Driver;
 use super::guard::{self, Grant};
 use super::history::HistoryMemory;
+use super::limits::ListenerLimits;
 use super::listener::Listener;
 use super::load::{LoadReadError, LoadReader};
 use super::memory::{KnownAs, PeerMemory};
@@ -48,6 +49,7 @@ pub struct NodeConfig {
     dictionary_cache: Option<(PathBuf, CacheConfig)>,
     history_memory: HistoryMemory,
     resume: Option<ResumeConfig>,
+    listener_limits: ListenerLimits,
     #[cfg(feature = "tls")]
     tls: (Option<super::ClientTls>, Option<super::ServerTls>),
 }
@@ -65,6 +67,7 @@ impl Default for NodeConfig {
             dictionary_cache: None,
             history_memory: HistoryMemory::default(),
             resume: None,
+            listener_limits: ListenerLimits::default(),
             #[cfg(feature = "tls")]
             tls: (None, None),
         }
@@ -115,6 +118,13 @@ impl NodeConfig {
     #[must_use]
     pub const fn resume(mut self, resume: Option<ResumeConfig>) -> Self {
         self.resume = resume;
+        self
+    }
+
+    /// How many connections each [`Listener`] lets in. Default: [`ListenerLimits::default`].
+    #[must_use]
+    pub const fn listener_limits(mut self, limits: ListenerLimits) -> Self {
+        self.listener_limits = limits;
         self
     }
 
@@ -237,6 +247,7 @@ pub struct Node {
     pub(super) session: Arc<SessionConfig>,
     history_memory: HistoryMemory,
     pub(super) resume: Option<ResumeConfig>,
+    pub(super) listener_limits: ListenerLimits,
     pub(super) clock: Clock,
 }
 
@@ -257,6 +268,7 @@ impl Node {
             dictionary_cache,
             history_memory,
             resume,
+            listener_limits,
             #[cfg(feature = "tls")]
             tls,
         } = config;
@@ -318,6 +330,7 @@ impl Node {
             session: Arc::new(session),
             history_memory,
             resume,
+            listener_limits,
             clock,
         })
     }

@@ -1,5 +1,7 @@
 //! What the system knows of a connection's socket.
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::limits::Counted;
 use crate::control::SocketSample;
 
 /// What the system says of `io`: much of a TCP socket, the queue of a Unix socket, nothing of
@@ -16,9 +18,10 @@ pub(super) fn sample<I: 'static>(io: &I) -> SocketSample {
     use tokio::net::{TcpStream, UnixStream};
 
     let io: &dyn Any = io;
+    let accepted = || Some(io.downcast_ref::<Counted<UnixStream>>()?.socket());
     if let Some(stream) = io.downcast_ref::<TcpStream>() {
         linux::sample_tcp(stream.as_fd())
-    } else if let Some(stream) = io.downcast_ref::<UnixStream>() {
+    } else if let Some(stream) = io.downcast_ref::<UnixStream>().or_else(accepted) {
         linux::sample_unix(stream.as_fd())
     } else if let Some(stream) = below(io) {
         linux::sample_tcp(stream.as_fd())
@@ -37,14 +40,16 @@ pub(super) fn limit_unsent<I: 'static>(io: &I, bytes: u32) {
     }
 }
 
-/// The socket below a carrier that encrypts.
-#[cfg(all(feature = "tls", any(target_os = "linux", target_os = "android")))]
+/// The TCP socket below a carrier that is counted, or that encrypts.
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn below(io: &dyn core::any::Any) -> Option<&tokio::net::TcpStream> {
-    Some(io.downcast_ref::<super::tls::TlsCarrier>()?.socket())
-}
-
-#[cfg(all(not(feature = "tls"), any(target_os = "linux", target_os = "android")))]
-const fn below(_: &dyn core::any::Any) -> Option<&tokio::net::TcpStream> {
+    if let Some(counted) = io.downcast_ref::<Counted<_>>() {
+        return Some(counted.socket());
+    }
+    #[cfg(feature = "tls")]
+    if let Some(carrier) = io.downcast_ref::<super::tls::TlsCarrier>() {
+        return Some(carrier.socket());
+    }
     None
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tautline::codecs::{Arm, CodecId};
 use tautline::control::{CpuGuardConfig, PolicyConfig};
 use tautline::generate::{Content, Generator};
-use tautline::session::{SendError, SessionConfig};
+use tautline::session::{Limits, SendError, SessionConfig};
 use tautline::sim::{
     At, Change, CodecCosts, End, Experiment, ExperimentError, LinkConfig, Outcome, Pace, Traffic,
 };
@@ -259,7 +259,7 @@ fn what_cannot_be_run_is_said() {
         ExperimentError::NoArms
     );
     let mut short = Experiment::new(Traffic::new([Bytes::from(vec![0; 5000])], Pace::Latency));
-    short.b.session = SessionConfig::default().max_message(4000);
+    short.b.session = SessionConfig::default().limits(Limits::default().max_message(4000));
     assert!(matches!(
         short.run(IDENTITY),
         Err(ExperimentError::NotSent {

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use tautline::codecs::{Arm, CodecId};
 use tautline::control::{PolicyConfig, Processors};
 use tautline::generate::{Content, Generator};
-use tautline::session::{Event, SessionConfig, StreamConfig};
+use tautline::session::{Event, Limits, SessionConfig, StreamConfig};
 use tautline::sim::{CodecCosts, CpuConfig, End, Fault, Happening, LinkConfig, NodeConfig, World};
 use tautline::units::{BytesPerSec, Time};
 use tautline::wire::{GroupId, StreamId};
@@ -72,10 +72,13 @@ impl Storm {
             .seed(seed)
             .retransmit_memory(1 << rng.u32(10..22))
             .resume_within(PATIENCE)
-            .handshake_timeout(Duration::from_secs(2))
             .heartbeat(Some(Duration::from_millis(300)))
             .dead_after(Some(Duration::from_secs(1)))
-            .window(1 << rng.u32(12..20))
+            .limits(
+                Limits::default()
+                    .handshake_time(Duration::from_secs(2))
+                    .window(1 << rng.u32(12..20)),
+            )
             .block_len(1 << rng.u32(10..17))
             .history_memory(if rng.u8(..8) == 0 { 0 } else { 4 << 20 });
         let node = |session| NodeConfig {

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use tautline::codecs::CodecId;
-use tautline::session::{SessionConfig, SessionError, StreamConfig};
-use tautline::transport::{Address, Connection, Listener, Stream};
+use tautline::codecs::{Arm, CodecId};
+use tautline::control::PolicyConfig;
+use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
+use tautline::transport::{
+    Address, Connection, Listener, ListenerLimits, Node, NodeConfig, Stream,
+};
 use tautline::wire::{
     BlockHeader, Check, Control, Define, Frame, GoAway, GoAwayCode, GroupId, Hello, MAGIC,
     MESSAGE_CHARGE, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame,
@@ -13,7 +16,7 @@ use tautline::wire::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{accept, hello, listen, next, node, open, within};
+use super::support::{Pair, accept, hello, listen, next, node, open, within};
 
 const MAX_MESSAGE: usize = 100_000;
 const MAX_BLOCK: usize = 64 << 10;
@@ -30,14 +33,16 @@ struct Victim {
 
 impl Victim {
     async fn new() -> Self {
-        Self::with(SessionConfig::default()).await
+        Self::with(Limits::default()).await
     }
 
-    async fn with(session: SessionConfig) -> Self {
-        let session = session
-            .max_message(MAX_MESSAGE)
-            .max_block(MAX_BLOCK)
-            .window(WINDOW);
+    async fn with(limits: Limits) -> Self {
+        let session = SessionConfig::default().limits(
+            limits
+                .max_message(MAX_MESSAGE)
+                .max_block(MAX_BLOCK)
+                .window(WINDOW),
+        );
         let listener = listen(&node(session.clone())).await;
         let address = listener.local_address().expect("an address");
         let client = node(session);
@@ -330,7 +335,7 @@ async fn a_frame_cut_short_ends_the_session_as_lost() {
 #[tokio::test]
 async fn silence_is_given_up() {
     let limit = Duration::from_millis(200);
-    let victim = Victim::with(SessionConfig::default().handshake_timeout(limit)).await;
+    let victim = Victim::with(Limits::default().handshake_time(limit)).await;
     for bytes in [&[][..], &hello()[..20]] {
         let (mut socket, connection) = victim.attack().await;
         socket.write_all(bytes).await.expect("a write");
@@ -355,4 +360,117 @@ async fn a_peer_that_never_reads_is_given_up_after_its_last_words() {
         .expect("a write");
     assert!(within(connection.closed()).await.is_err());
     drop(raw);
+}
+
+/// A listener with limits, and where it is.
+async fn limited(limits: ListenerLimits) -> (Listener, Address) {
+    let config = NodeConfig::default().guard(None).listener_limits(limits);
+    let node = Node::new(config).expect("a node");
+    let listener = listen(&node).await;
+    let address = listener.local_address().expect("an address");
+    (listener, address)
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_are_closed_and_counted_until_there_is_room() {
+    for (limits, by_address) in [
+        (ListenerLimits::default().connections(2), false),
+        (ListenerLimits::default().connections_per_address(2), true),
+    ] {
+        let (listener, address) = limited(limits).await;
+        let client = node(SessionConfig::default());
+        let mut pairs = Vec::new();
+        for _ in 0..2 {
+            let (here, there) =
+                within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+            pairs.push((here.expect("room"), there.expect("room")));
+        }
+        let mut third = TcpStream::connect(address.to_string())
+            .await
+            .expect("a socket");
+        let mut answer = Vec::new();
+        // Its end may come as a reset.
+        let _ = within(third.read_to_end(&mut answer)).await;
+        assert!(answer.is_empty(), "closed without a word");
+        let stats = listener.stats();
+        assert_eq!((stats.connections, stats.accepted), (2, 2));
+        let refused = if by_address { (0, 1) } else { (1, 0) };
+        assert_eq!((stats.refused, stats.refused_address), refused);
+
+        // The first goes; what there is goes on, and another one gets in.
+        let (here, there) = pairs.swap_remove(0);
+        within(here.close()).await.expect("a clean end");
+        drop((here, there));
+        within(async {
+            while listener.stats().connections == 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        let (here, there) =
+            within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+        assert!(here.is_ok() && there.is_ok());
+        let (here, there) = &pairs[0];
+        let stream = open(here, "good").await;
+        within(stream.send("one".into())).await.expect("room");
+        assert_eq!(next(&accept(there).await).await, Some("one".into()));
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_says_nothing_takes_its_place_no_longer_than_a_handshake() {
+    let limits = ListenerLimits::default().connections(1);
+    let limit = Duration::from_millis(200);
+    let session = SessionConfig::default().limits(Limits::default().handshake_time(limit));
+    let config = NodeConfig::default().guard(None).session(session);
+    let server = Node::new(config.listener_limits(limits)).expect("a node");
+    let listener = listen(&server).await;
+    let address = listener.local_address().expect("an address");
+    let silent = TcpStream::connect(address.to_string()).await;
+    let failed = within(listener.accept()).await.expect("a connection");
+    assert!(within(failed.closed()).await.is_err());
+    within(async {
+        while listener.stats().connections > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let client = node(SessionConfig::default());
+    let (here, there) =
+        within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+    assert!(here.is_ok() && there.is_ok());
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_peer_whose_blocks_take_too_long_is_slowed_down_and_loses_nothing() {
+    const BATCH: u64 = 40;
+    // The first codec of the build; with the least time there is, what it takes exceeds it soon on any machine.
+    let mut codecs = tautline::codecs::supported().iter();
+    let Some(codec) = codecs.find(|codec| codec.id != CodecId::IDENTITY) else {
+        return;
+    };
+    let arm = Arm::new(codec.id, codec.default_level.0);
+    let limits = Limits::default().decode_time(Some(Duration::from_millis(1)));
+    let session = SessionConfig::default().policy(PolicyConfig::Fixed(arm));
+    let pair = Pair::tcp(session.limits(limits)).await;
+    let (left, right) = pair.stream().await;
+    let text = bytes::Bytes::from(b"some text that repeats ".repeat(3000));
+    loop {
+        let sending = async {
+            for _ in 0..BATCH {
+                left.send(text.clone()).await.expect("room");
+            }
+        };
+        let receiving = async {
+            for _ in 0..BATCH {
+                assert_eq!(next(&right).await, Some(text.clone()));
+            }
+        };
+        within(async { tokio::join!(sending, receiving) }).await;
+        let stats = within(pair.server.stats()).await.expect("a session");
+        if stats.decode_pauses > 0 {
+            break;
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tautline::codecs::{Arm, supported};
 use tautline::control::{MajorityConfig, PolicyConfig, Reason};
-use tautline::session::{OpenError, Rejected, SendError, SessionConfig, StreamConfig};
+use tautline::session::{Limits, OpenError, Rejected, SendError, SessionConfig, StreamConfig};
 use tautline::transport::{OpenStreamError, RequestError, Stream};
 
 use super::support::{
@@ -108,7 +108,8 @@ async fn a_finished_stream_ends_for_its_receiver_and_goes_on_the_other_way() {
 
 #[tokio::test]
 async fn a_message_over_the_peers_limit_is_refused() {
-    let pair = Pair::tcp(SessionConfig::default().max_message(1000)).await;
+    let pair =
+        Pair::tcp(SessionConfig::default().limits(Limits::default().max_message(1000))).await;
     let (left, right) = pair.stream().await;
     let given = Bytes::from(vec![0; 1001]);
     let too_long = SendError::TooLong {
@@ -238,7 +239,7 @@ async fn a_receiver_that_stops_holds_up_its_sender_and_nobody_else() {
     for policy in [PolicyConfig::None, PolicyConfig::default()] {
         let session = SessionConfig::default()
             .policy(policy)
-            .window(WINDOW as u64)
+            .limits(Limits::default().window(WINDOW as u64))
             .send_queue(QUEUE);
         let pair = Pair::tcp(session).await;
         let (slow, slow_end) = pair.stream().await;
@@ -291,7 +292,7 @@ async fn a_receiver_that_stops_holds_up_its_sender_and_nobody_else() {
 
 #[tokio::test]
 async fn a_dropped_receiver_holds_nobody_up() {
-    let session = SessionConfig::default().window(64 << 10);
+    let session = SessionConfig::default().limits(Limits::default().window(64 << 10));
     let pair = Pair::tcp(session).await;
     let (left, right) = pair.stream().await;
     // The window fills with what nobody takes.
@@ -327,7 +328,12 @@ async fn try_send_gives_the_message_back_when_the_queue_is_full() {
 #[tokio::test]
 async fn cancelled_calls_lose_nothing() {
     const COUNT: u32 = 500;
-    let pair = Pair::tcp(SessionConfig::default().send_queue(1000).window(4096)).await;
+    let pair = Pair::tcp(
+        SessionConfig::default()
+            .send_queue(1000)
+            .limits(Limits::default().window(4096)),
+    )
+    .await;
     let sending = async {
         for at in 0..COUNT {
             let name = at.to_string();
@@ -383,7 +389,7 @@ async fn cancelled_calls_lose_nothing() {
 #[tokio::test]
 async fn streams_whose_opening_was_cancelled_are_closed() {
     const MAX: u32 = 8;
-    let pair = Pair::tcp(SessionConfig::default().max_streams(MAX)).await;
+    let pair = Pair::tcp(SessionConfig::default().limits(Limits::default().max_streams(MAX))).await;
     let accepting = async {
         while let Ok(Some(stream)) = pair.server.accept().await {
             drop(stream);

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use tautline::codecs::{CodecId, info};
 use tautline::control::PolicyConfig;
 use tautline::session::{
-    CodecWorker, Event, Role, Session, SessionConfig, SessionError, StreamConfig,
+    CodecWorker, Event, Limits, Role, Session, SessionConfig, SessionError, StreamConfig,
 };
 use tautline::units::Time;
 use tautline::wire::{
@@ -38,7 +38,7 @@ impl Side {
             .history_memory(history)
             .policy(PolicyConfig::None);
         if let Some(window) = window {
-            config = config.window(window as u64);
+            config = config.limits(Limits::default().window(window as u64));
         }
         Self {
             name: show_role(role),

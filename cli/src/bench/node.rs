@@ -9,7 +9,7 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use tautline::control::PolicyConfig;
 use tautline::corpus::{Corpus, Format};
-use tautline::session::SessionConfig;
+use tautline::session::{Limits, SessionConfig};
 use tautline::transport::{Address, Node, NodeConfig};
 use tokio::sync::mpsc;
 
@@ -175,7 +175,7 @@ impl Settings {
     pub(super) fn node(self, policy: PolicyConfig) -> Result<Node, Failure> {
         let session = SessionConfig::default()
             .policy(policy)
-            .max_message(self.longest.max(16 << 20));
+            .limits(Limits::default().max_message(self.longest.max(16 << 20)));
         let mut config = NodeConfig::default().session(session);
         if !self.guard {
             config = config.guard(None);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tautline::codecs;
 use tautline::control::PolicyConfig;
-use tautline::session::{SessionConfig, StreamConfig};
+use tautline::session::{Limits, SessionConfig, StreamConfig};
 use tautline::transport::{Address, Listener, Node, NodeConfig};
 
 use super::{Contestant, Inbox, Kind, Messages, Receiver, Sender, Task, now};
@@ -69,7 +69,7 @@ impl Contestant for Tautline {
 /// It lives as long as the table, and remembers its peer from pass to pass.
 fn node(policy: PolicyConfig, guard: bool, longest: usize) -> Result<Node, Failure> {
     let session = SessionConfig::default().policy(policy);
-    let session = session.max_message(longest.max(16 << 20));
+    let session = session.limits(Limits::default().max_message(longest.max(16 << 20)));
     let mut config = NodeConfig::default().session(session);
     if !guard {
         config = config.guard(None);

@@ -125,7 +125,7 @@ fn without_checks_other_messages_are_the_same_bytes_whatever_the_secret() {
 fn sensitive_messages_keep_their_place_whatever_their_length() {
     let mut rng = Rng::with_seed(4);
     for policy in policies() {
-        let mut pair = Pair::new(&config(policy).window(20_000));
+        let mut pair = Pair::new(&config(policy).limits(limits().window(20_000)));
         let streams = [pair.open(), open_in(&mut pair, 3)];
         let mut sent = HashMap::<StreamId, Vec<Vec<u8>>>::new();
         for _ in 0..150 {

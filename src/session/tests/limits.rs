@@ -33,7 +33,9 @@ fn a_full_queue_gives_the_message_back() {
 
 #[test]
 fn limits_are_told_before_anything_is_sent() {
-    let mut pair = Pair::new(&SessionConfig::default().max_message(100).max_streams(2));
+    let mut pair = Pair::new(
+        &SessionConfig::default().limits(Limits::default().max_message(100).max_streams(2)),
+    );
     let id = pair.open();
     assert_eq!(
         pair.a
@@ -62,7 +64,7 @@ fn limits_are_told_before_anything_is_sent() {
 
 #[test]
 fn finished_streams_make_room_for_new_ones() {
-    let mut pair = Pair::new(&SessionConfig::default().max_streams(3));
+    let mut pair = Pair::new(&SessionConfig::default().limits(Limits::default().max_streams(3)));
     for round in 0..50_u8 {
         let id = pair.open();
         pair.send(id, &[round]);
@@ -83,7 +85,7 @@ fn finished_streams_make_room_for_new_ones() {
 
 #[test]
 fn streams_that_are_closed_but_not_read_make_room_as_well() {
-    let mut pair = Pair::new(&SessionConfig::default().max_streams(1));
+    let mut pair = Pair::new(&SessionConfig::default().limits(Limits::default().max_streams(1)));
     let first = pair.a.session.open("first", StreamConfig::default());
     let first = first.expect("an open session");
     pair.send(first, b"unread");
@@ -129,7 +131,7 @@ fn blocks_keep_to_the_histories_that_the_peer_holds() {
         let mut narrow = CodecWorker::new(17);
         let mut blocks = 0;
         let mut output = BytesMut::from(end.run(Time::ZERO).as_slice());
-        let mut receiver = Receiver::new(256 << 10, 16 << 20);
+        let mut receiver = Receiver::new(Limits::default());
         receiver.begin(true);
         while !output.is_empty() {
             let taken = receiver.take_frame(Time::ZERO, &mut output);
@@ -245,7 +247,7 @@ fn strangers_and_other_versions_are_refused_with_a_reason() {
 fn a_silent_peer_is_given_up() {
     let mut end = End::new(
         Role::Connector,
-        SessionConfig::default().handshake_timeout(Duration::from_secs(2)),
+        SessionConfig::default().limits(Limits::default().handshake_time(Duration::from_secs(2))),
     );
     assert_eq!(
         end.session.poll_timeout(),
@@ -398,7 +400,8 @@ fn small_messages_of_an_unread_stream_do_not_hold_the_blocks_of_others() {
 
 #[test]
 fn a_peer_that_opens_and_closes_and_never_reads_is_given_up() {
-    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let fast = limits().streams_per_second(u32::MAX);
+    let mut pair = Pair::new(&config(PolicyConfig::None).limits(fast));
     let mut refused = false;
     for number in 0..2_000_000_u32 {
         let stream = StreamId::new(number * 2).expect("in range");

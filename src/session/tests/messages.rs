@@ -165,7 +165,7 @@ fn a_closed_session_has_delivered_what_was_queued() {
 
 #[test]
 fn a_consumer_that_stops_holds_up_only_its_own_stream() {
-    let mut pair = Pair::new(&config(PolicyConfig::None).window(64 << 10));
+    let mut pair = Pair::new(&config(PolicyConfig::None).limits(limits().window(64 << 10)));
     let (slow, other) = (pair.open(), pair.open());
     pair.b.releases = false;
     for _ in 0..100 {
@@ -196,7 +196,7 @@ fn a_consumer_that_stops_holds_up_only_its_own_stream() {
 
 #[test]
 fn a_message_longer_than_the_window_comes_in_parts() {
-    let mut pair = Pair::new(&config(PolicyConfig::None).window(16 << 10));
+    let mut pair = Pair::new(&config(PolicyConfig::None).limits(limits().window(16 << 10)));
     let id = pair.open();
     let long: Vec<u8> = (0..3_000_000_u32)
         .map(|number| ((number * 31) >> 3) as u8)
@@ -381,7 +381,7 @@ fn a_stream_may_be_fixed_to_an_arm_that_others_do_not_choose_from() {
 
 #[test]
 fn turns_are_counted_in_bytes() {
-    let mut pair = Pair::new(&config(PolicyConfig::None).window(64 << 20));
+    let mut pair = Pair::new(&config(PolicyConfig::None).limits(limits().window(64 << 20)));
     let (large, small) = (pair.open(), pair.open());
     for _ in 0..100 {
         pair.send(large, &vec![1; 60_000]);

@@ -19,6 +19,7 @@ mod groups;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod history;
 mod limits;
+mod limits_in_time;
 mod messages;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod recalled;
@@ -196,7 +197,11 @@ fn config(policy: PolicyConfig) -> SessionConfig {
     SessionConfig::default()
         .policy(policy)
         .send_queue(64 << 20)
-        .max_message(32 << 20)
+        .limits(limits())
+}
+
+fn limits() -> Limits {
+    Limits::default().max_message(32 << 20)
 }
 
 fn random_payload(rng: &mut Rng) -> Vec<u8> {

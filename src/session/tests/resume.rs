@@ -271,7 +271,7 @@ fn a_peer_that_errs_on_every_connection_is_given_up() {
 fn no_more_is_sent_than_is_kept_until_the_peer_acknowledges() {
     let config = config(PolicyConfig::None)
         .retransmit_memory(200_000)
-        .window(16 << 20)
+        .limits(limits().window(16 << 20))
         .resume_token(Some(TOKEN));
     let mut pair = Pair::new(&config);
     let id = pair.open();

@@ -24,6 +24,7 @@ pub use self::config::{ClientAuth, ClientTls, ServerTls, TlsIdentity, TlsRoots};
 pub use self::error::{TlsConfigError, TlsError};
 use self::handshake::{Failure, Secured};
 pub(super) use self::stream::TlsCarrier;
+use super::limits::Place;
 use super::memory::KnownAs;
 use super::node::connect_tcp;
 use super::resume::{Another, Carrier};
@@ -105,7 +106,7 @@ impl Node {
                     if secured.identity != identity {
                         return Err(io::Error::other("another peer than before"));
                     }
-                    Ok(TlsCarrier::new(secured.stream, shared))
+                    Ok(TlsCarrier::new(secured.stream, shared, None))
                 }
             }
         };
@@ -113,7 +114,7 @@ impl Node {
         let known_as = known_as(identity, host);
         self.secure(
             secured,
-            (Role::Connector, another),
+            (Role::Connector, another, None),
             known_as,
             &shared,
             began,
@@ -176,9 +177,10 @@ impl Node {
         tcp: TcpStream,
         peer: SocketAddr,
         permit: OwnedSemaphorePermit,
+        place: Place,
     ) -> Option<Result<Connection, ConnectError>> {
         if self.resume.is_none() {
-            return Some(Ok(self.accept_tls(tcp, peer, permit)));
+            return Some(Ok(self.accept_tls(tcp, peer, permit, place)));
         }
         // Set when the listener was made, and never unset.
         let config = self.shared.tls.server()?;
@@ -192,7 +194,7 @@ impl Node {
                     shared.identity.get_or_init(|| identity);
                 }
                 let known_as = known_as(identity, &peer.ip().to_string());
-                let carrier = TlsCarrier::new(stream, Arc::clone(&shared));
+                let carrier = TlsCarrier::new(stream, Arc::clone(&shared), Some(place));
                 self.accepted(carrier, peer.to_string(), known_as, shared)
                     .await
             }
@@ -210,6 +212,7 @@ impl Node {
         tcp: TcpStream,
         peer: SocketAddr,
         permit: OwnedSemaphorePermit,
+        place: Place,
     ) -> Connection {
         let shared = self.new_shared();
         let began = self.clock.now();
@@ -227,7 +230,7 @@ impl Node {
             match result {
                 Ok(secured) => {
                     let known_as = known_as(secured.identity, &peer.ip().to_string());
-                    let role = (Role::Acceptor, Another::None);
+                    let role = (Role::Acceptor, Another::None, Some(place));
                     let started = node.secure(secured, role, known_as, &pending.shared, began);
                     // Without random numbers there is no session.
                     pending.is_over = started.is_ok();
@@ -245,7 +248,7 @@ impl Node {
     fn secure(
         &self,
         Secured { stream, identity }: Secured,
-        (role, another): (Role, Another<TlsCarrier>),
+        (role, another, place): (Role, Another<TlsCarrier>, Option<Place>),
         known_as: KnownAs,
         shared: &Arc<Shared>,
         began: crate::units::Time,
@@ -254,7 +257,7 @@ impl Node {
             shared.identity.get_or_init(|| identity);
         }
         let carrier = Carrier {
-            io: TlsCarrier::new(stream, Arc::clone(shared)),
+            io: TlsCarrier::new(stream, Arc::clone(shared), place),
             input: BytesMut::new(),
             another,
         };

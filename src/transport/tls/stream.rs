@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
 use super::TlsError;
+use crate::transport::limits::Place;
 use crate::transport::shared::Shared;
 
 /// Plain bytes taken by one write: those of the longest record (RFC 8446, 5.1). What is taken can no longer be decided
@@ -25,11 +26,21 @@ const MAX_SLICES: usize = 16;
 pub(in crate::transport) struct TlsCarrier {
     stream: TlsStream<TcpStream>,
     shared: Arc<Shared>,
+    /// Of one that a listener has let in.
+    _place: Option<Place>,
 }
 
 impl TlsCarrier {
-    pub(super) const fn new(stream: TlsStream<TcpStream>, shared: Arc<Shared>) -> Self {
-        Self { stream, shared }
+    pub(super) const fn new(
+        stream: TlsStream<TcpStream>,
+        shared: Arc<Shared>,
+        place: Option<Place>,
+    ) -> Self {
+        Self {
+            stream,
+            shared,
+            _place: place,
+        }
     }
 
     /// The socket below.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tautline::control::PolicyConfig;
-use tautline::session::{SessionConfig, SessionError};
+use tautline::session::{Limits, SessionConfig, SessionError};
 use tautline::transport::rustls::crypto::ring;
 use tautline::transport::rustls::pki_types::pem::PemObject as _;
 use tautline::transport::rustls::pki_types::{CertificateDer, ServerName};
@@ -307,7 +307,7 @@ async fn who_speaks_another_protocol_within_tls_is_refused() {
 #[tokio::test]
 async fn who_says_nothing_within_tls_is_given_up() {
     let limit = Duration::from_millis(300);
-    let session = SessionConfig::default().handshake_timeout(limit);
+    let session = SessionConfig::default().limits(Limits::default().handshake_time(limit));
     let authority = Authority::new();
     let listener = listen_tls(&server_node(session, authority.server())).await;
     let (raw, accepted) = by_hand(&authority, &listener, &[b"tautline/1"]).await;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rcgen::{KeyPair, PublicKeyData as _};
 use sha2::{Digest, Sha256};
-use tautline::session::{SessionConfig, SessionError};
+use tautline::session::{Limits, SessionConfig, SessionError};
 use tautline::transport::rustls::{AlertDescription, CertificateError, Error as RustlsError};
 use tautline::transport::{
     Address, ClientAuth, ClientTls, ConnectError, Connection, Listener, Node, ServerTls, TlsError,
@@ -317,7 +317,10 @@ async fn a_node_without_settings_says_so() {
         "{error}"
     );
     // A setting that makes no sense is found before anybody connects.
-    let server = server_node(SessionConfig::default().max_block(1), authority.server());
+    let server = server_node(
+        SessionConfig::default().limits(Limits::default().max_block(1)),
+        authority.server(),
+    );
     let address = "tls:127.0.0.1:0".parse().expect("an address");
     let error = within(server.listen(&address))
         .await
@@ -395,7 +398,7 @@ async fn silence_is_given_up_and_so_many_handshakes_wait_at_once() {
     const MAX_HANDSHAKES: usize = 256;
     let limit = Duration::from_millis(300);
     let authority = Authority::new();
-    let session = SessionConfig::default().handshake_timeout(limit);
+    let session = SessionConfig::default().limits(Limits::default().handshake_time(limit));
     let server = server_node(session, authority.server());
     let listener = listen_tls(&server).await;
     let address = listener.local_address().expect("an address").to_string();

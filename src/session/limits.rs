@@ -1,0 +1,307 @@
+//! What a session bears from its peer.
+
+use core::time::Duration;
+
+use super::config::ConfigError;
+use crate::units::{Time, saturating_nanos};
+use crate::wire::WireError;
+
+/// What a session bears from its peer. Every limit is judged before anything is reserved, and none of them is needed for a
+/// peer that keeps to what it was told. Where a connection is accepted at all is the listener's
+/// (`transport::ListenerLimits`); how many dictionaries of what length are taken is a part of whose are
+/// ([`SessionConfig::accept_dictionaries`]).
+///
+/// [`SessionConfig::accept_dictionaries`]: super::SessionConfig::accept_dictionaries
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub(super) max_message: usize,
+    pub(super) max_block: usize,
+    pub(super) window: u64,
+    pub(super) max_streams: u32,
+    pub(super) streams_per_second: u32,
+    pub(super) handshake_time: Duration,
+    pub(super) idle_time: Option<Duration>,
+    pub(super) decode_memory: Option<usize>,
+    pub(super) decode_time: Option<Duration>,
+    pub(super) expansion: u32,
+}
+
+impl Default for Limits {
+    /// Arbitrary where the setter gives no reason.
+    fn default() -> Self {
+        Self {
+            max_message: 16 << 20,
+            max_block: 256 << 10,
+            window: 1 << 20,
+            max_streams: 16_384,
+            streams_per_second: 16_384,
+            handshake_time: Duration::from_secs(10),
+            idle_time: None,
+            decode_memory: None,
+            decode_time: Some(Duration::from_secs(2)),
+            expansion: 65_536,
+        }
+    }
+}
+
+impl Limits {
+    /// The longest message received, bytes. The peer is told. Default 16 MiB.
+    #[must_use]
+    pub const fn max_message(mut self, len: usize) -> Self {
+        self.max_message = len;
+        self
+    }
+
+    /// The longest block received, plain bytes: what decoding one takes in memory. The peer is told. Default 256 KiB; 4 KiB to
+    /// 16 MiB.
+    #[must_use]
+    pub const fn max_block(mut self, len: usize) -> Self {
+        self.max_block = len;
+        self
+    }
+
+    /// What the peer may send ahead of the application on each stream, bytes: payloads and 32 for each
+    /// message. The peer is told. Default 1 MiB, at least 4 KiB.
+    #[must_use]
+    pub const fn window(mut self, bytes: u64) -> Self {
+        self.window = bytes;
+        self
+    }
+
+    /// How many streams the peer may have open at once. It is told. Default 16 384.
+    #[must_use]
+    pub const fn max_streams(mut self, streams: u32) -> Self {
+        self.max_streams = streams;
+        self
+    }
+
+    /// How many streams the peer may open in a second in the long run; in a row, as many as in a second or as it may have
+    /// open at once, whichever is more. One that opens more is refused: it is not told the limit, which is above what
+    /// streams that are used come to. Default 16 384, at least 1; with more than a thousand million there is no limit.
+    #[must_use]
+    pub const fn streams_per_second(mut self, streams: u32) -> Self {
+        self.streams_per_second = streams;
+        self
+    }
+
+    /// How long the peer's handshake may take, with that of TLS. Default 10 s.
+    #[must_use]
+    pub const fn handshake_time(mut self, limit: Duration) -> Self {
+        self.handshake_time = limit;
+        self
+    }
+
+    /// After how long without a message either way, and with none waiting, the session is closed as
+    /// [`Session::close`](super::Session::close) does. A message counts when it is given to be sent, and when it has come.
+    /// Default `None`: never.
+    #[must_use]
+    pub const fn idle_time(mut self, limit: Option<Duration>) -> Self {
+        self.idle_time = limit;
+        self
+    }
+
+    /// Memory for histories of what the peer sends, bytes: what it may have held here from block to block. It is told. It cannot
+    /// change while the session lasts. Default `None`: as much as for those of what this side sends
+    /// ([`SessionConfig::history_memory`](super::SessionConfig::history_memory)). Besides it, a block being decoded takes
+    /// its own length.
+    #[must_use]
+    pub const fn decode_memory(mut self, bytes: Option<usize>) -> Self {
+        self.decode_memory = bytes;
+        self
+    }
+
+    /// Codec time that the peer's blocks may take in a second in the long run; a second's worth may come at once. Beyond it,
+    /// nothing is read for a while, at most a second at a time so that heartbeats are heard: the peer is slowed
+    /// down, not refused. Default 2 s, arbitrary: one connection keeps two processors busy at most. At least 1 ms; `None`: no limit.
+    #[must_use]
+    pub const fn decode_time(mut self, per_second: Option<Duration>) -> Self {
+        self.decode_time = per_second;
+        self
+    }
+
+    /// How many times its length on the wire a block may become, if it becomes more than 64 KiB. One that says it is longer
+    /// is refused before it is decoded; one that does not say, when it is, up to [`Self::max_block`]. Default 65 536, above what
+    /// the codecs here make of zeros in blocks of the default length: [`Self::max_block`] is what bounds a block, this one
+    /// is for who lets long blocks in. At least 1.
+    #[must_use]
+    pub const fn expansion(mut self, times: u32) -> Self {
+        self.expansion = times;
+        self
+    }
+
+    /// The most plain bytes that a block of so many bytes on the wire may become.
+    pub(super) fn expanded(&self, wire_len: usize) -> usize {
+        let times = usize::try_from(self.expansion).unwrap_or(usize::MAX);
+        wire_len.saturating_mul(times).max(EXPANSION_FLOOR)
+    }
+
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let least = |field, given: u64, min: u64| {
+            let (given, min) = (saturating_usize(given), saturating_usize(min));
+            if given < min {
+                Err(ConfigError::TooSmall { field, given, min })
+            } else {
+                Ok(())
+            }
+        };
+        least("max_block", self.max_block as u64, 4 << 10)?;
+        least("window", self.window, 4 << 10)?;
+        least("max_message", self.max_message as u64, 1)?;
+        least("streams_per_second", self.streams_per_second.into(), 1)?;
+        least("expansion", self.expansion.into(), 1)?;
+        if let Some(time) = self.decode_time {
+            let (field, min) = ("decode_time, ns", LEAST_DECODE_TIME);
+            least(field, saturating_nanos(time), saturating_nanos(min))?;
+        }
+        if self.max_block > MAX_BLOCK {
+            return Err(ConfigError::TooLarge {
+                field: "max_block",
+                given: self.max_block,
+                max: MAX_BLOCK,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The longest block there can be, plain: what one decode may cost in memory. Arbitrary.
+const MAX_BLOCK: usize = 16 << 20;
+
+/// Blocks that become no more are not judged by how many times their length that is: the shortest of zeros are a few bytes. As
+/// blocks aim at by default.
+const EXPANSION_FLOOR: usize = 64 << 10;
+
+/// The least codec time in a second. Arbitrary: below, a connection would stand still.
+const LEAST_DECODE_TIME: Duration = Duration::from_millis(1);
+
+/// The longest time in one piece that nothing is read. Arbitrary, a part of what peers take for silence.
+const MOST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Blocks that are decoded at once at most, as the receiver lets in.
+const MOST_AT_ONCE: u32 = 16;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Judges what a block becomes by [`Limits::expanded`].
+pub(super) fn check_expansion(plain_len: usize, most: usize) -> Result<(), WireError> {
+    if plain_len <= most {
+        return Ok(());
+    }
+    Err(WireError::FieldTooLarge {
+        field: "plain length for so short a block",
+        given: plain_len as u64,
+        max: most as u64,
+    })
+}
+
+fn saturating_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// How fast the peer opens streams (a virtual scheduler, ITU-T I.371): each one moves the time at which all would have been
+/// opened at the permitted rate, which may be so far ahead of now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenRate {
+    /// Nanoseconds between two streams at the rate.
+    interval: u64,
+    burst: u32,
+    due: Time,
+}
+
+impl OpenRate {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            interval: saturating_nanos(SECOND) / u64::from(limits.streams_per_second.max(1)),
+            burst: limits.max_streams.max(limits.streams_per_second),
+            due: Time::ZERO,
+        }
+    }
+
+    /// Counts a stream that the peer opens.
+    pub(super) fn on_open(&mut self, now: Time) -> Result<(), WireError> {
+        self.due = self.due.max(now) + Duration::from_nanos(self.interval);
+        let ahead = saturating_nanos(self.due.saturating_since(now));
+        let max = u64::from(self.burst);
+        if ahead <= self.interval.saturating_mul(max) {
+            return Ok(());
+        }
+        Err(WireError::FieldTooLarge {
+            field: "streams opened in a row",
+            given: max + 1,
+            max,
+        })
+    }
+}
+
+/// The codec time that the peer's blocks take, and how long it is not listened to for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecodeTime {
+    /// Seconds that a second of decoding takes at the permitted rate; `None` without a limit.
+    stretch: Option<f64>,
+    /// The time as it was said last, and what was decoded since.
+    at: Time,
+    spent: Duration,
+    /// When all that was decoded would be at the permitted rate.
+    due: Time,
+    /// Since when and until when nothing is read.
+    pause: Option<(Time, Time)>,
+    /// How often reading was stopped.
+    pub(super) pauses: u64,
+}
+
+impl DecodeTime {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            stretch: limits
+                .decode_time
+                .map(|time| SECOND.as_secs_f64() / time.max(LEAST_DECODE_TIME).as_secs_f64()),
+            at: Time::ZERO,
+            spent: Duration::ZERO,
+            due: Time::ZERO,
+            pause: None,
+            pauses: 0,
+        }
+    }
+
+    /// Counts a block that took so long.
+    pub(super) const fn on_decoded(&mut self, elapsed: Duration) {
+        self.spent = self.spent.saturating_add(elapsed);
+    }
+
+    /// Judges what was decoded until `now`. No measurement stalls the session: no more than that many codecs at once can have
+    /// taken counts, and a clock that goes back ends a pause.
+    pub(super) fn on_time(&mut self, now: Time) {
+        let Some(stretch) = self.stretch else { return };
+        if self
+            .pause
+            .is_some_and(|(since, until)| now >= until || now < since)
+        {
+            self.pause = None;
+        }
+        let passed = now.saturating_since(self.at);
+        if now < self.at {
+            self.due = now;
+        }
+        self.at = now;
+        let spent = core::mem::take(&mut self.spent).min(passed.saturating_mul(MOST_AT_ONCE));
+        if spent.is_zero() {
+            return;
+        }
+        let takes = Duration::try_from_secs_f64(spent.as_secs_f64() * stretch);
+        self.due = self.due.max(now) + takes.unwrap_or(Duration::MAX);
+        let ahead = self.due.saturating_since(now);
+        if ahead > SECOND && self.pause.is_none() {
+            let pause = ahead.saturating_sub(SECOND).min(MOST_PAUSE);
+            self.pause = Some((now, now + pause));
+            self.pauses += 1;
+        }
+    }
+
+    pub(super) fn paused_until(&self) -> Option<Time> {
+        self.pause.map(|(_, until)| until)
+    }
+
+    pub(super) const fn is_paused(&self) -> bool {
+        self.pause.is_some()
+    }
+}
