@@ -10,6 +10,8 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::memory::KnownAs;
+#[cfg(feature = "quic")]
+use super::quic;
 #[cfg(feature = "tls")]
 use super::tls;
 use super::{Address, ConnectError, Connection, Node, socket};
@@ -37,6 +39,8 @@ enum Socket {
     /// With the handshakes that it may have under way yet.
     #[cfg(feature = "tls")]
     Tls(TcpListener, Arc<tokio::sync::Semaphore>),
+    #[cfg(feature = "quic")]
+    Quic(quic::QuicListener),
     #[cfg(unix)]
     Unix(tokio::net::UnixListener, std::path::PathBuf),
 }
@@ -50,6 +54,8 @@ enum Arrival {
         std::net::SocketAddr,
         tokio::sync::OwnedSemaphorePermit,
     ),
+    #[cfg(feature = "quic")]
+    Quic(quic::Incoming),
     #[cfg(unix)]
     Unix(tokio::net::UnixStream, String),
 }
@@ -60,6 +66,8 @@ impl Socket {
             Self::Tcp(listener) => listener.local_addr().map(Address::from),
             #[cfg(feature = "tls")]
             Self::Tls(listener, _) => Ok(Address::Tls(listener.local_addr()?.to_string())),
+            #[cfg(feature = "quic")]
+            Self::Quic(listener) => listener.local_address(),
             #[cfg(unix)]
             Self::Unix(_, path) => Ok(Address::Unix(path.clone())),
         }
@@ -81,6 +89,8 @@ impl Socket {
                 socket::configure(&stream)?;
                 Ok(Arrival::Tls(stream, peer, permit))
             }
+            #[cfg(feature = "quic")]
+            Self::Quic(listener) => listener.accept().await.map(Arrival::Quic),
             #[cfg(unix)]
             Self::Unix(listener, path) => {
                 let (stream, _) = listener.accept().await?;
@@ -101,6 +111,8 @@ impl Arrival {
             }
             #[cfg(feature = "tls")]
             Self::Tls(stream, peer, permit) => node.take_in_tls(stream, peer, permit).await,
+            #[cfg(feature = "quic")]
+            Self::Quic(incoming) => node.take_in_quic(incoming).await,
             #[cfg(unix)]
             Self::Unix(stream, place) => {
                 let known_as = KnownAs::Anybody(place.clone());
@@ -126,6 +138,8 @@ impl Listener {
                 let handshakes = tokio::sync::Semaphore::new(tls::MAX_HANDSHAKES);
                 Socket::Tls(listener, Arc::new(handshakes))
             }
+            #[cfg(feature = "quic")]
+            Address::Quic(host) => Socket::Quic(node.bind_quic(host, address).await?),
             #[cfg(unix)]
             Address::Unix(path) => Socket::Unix(
                 tokio::net::UnixListener::bind(path).map_err(failed)?,
@@ -153,7 +167,7 @@ impl Listener {
 
     /// The next connection. Its handshake goes on meanwhile: what is opened on it waits for that,
     /// and a stranger shows as a failed session. With TLS, its handshake comes first, and 256 at most are under way: more
-    /// wait to be accepted. Cancel-safe.
+    /// wait to be accepted. Over QUIC, the connection comes here when that is done or has failed. Cancel-safe.
     ///
     /// # Errors
     ///
