@@ -13,7 +13,7 @@ use crate::transport::tls::MAX_HANDSHAKES;
 /// peer with streams of another use is told apart before a byte of them comes.
 const ALPN: &[u8] = b"tautline-quic/1";
 
-/// Connections that have begun and wait for room among the handshakes, a packet each; more are refused. Arbitrary.
+/// Connections that have begun and wait for room among the handshakes, a packet each; more are not answered. Arbitrary.
 const MOST_WAITING: usize = 4 * MAX_HANDSHAKES;
 /// What those may have sent besides, all together: a client has one or two packets to send before it is answered.
 const WAITING_LEN: u64 = 4 << 20;
