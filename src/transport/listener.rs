@@ -40,7 +40,7 @@ enum Socket {
     #[cfg(feature = "tls")]
     Tls(TcpListener, Arc<tokio::sync::Semaphore>),
     #[cfg(feature = "quic")]
-    Quic(quic::QuicListener),
+    Quic(Box<quic::QuicListener>),
     #[cfg(unix)]
     Unix(tokio::net::UnixListener, std::path::PathBuf),
 }
@@ -55,7 +55,7 @@ enum Arrival {
         tokio::sync::OwnedSemaphorePermit,
     ),
     #[cfg(feature = "quic")]
-    Quic(quic::Incoming),
+    Quic(Box<quic::Incoming>),
     #[cfg(unix)]
     Unix(tokio::net::UnixStream, String),
 }
@@ -90,7 +90,10 @@ impl Socket {
                 Ok(Arrival::Tls(stream, peer, permit))
             }
             #[cfg(feature = "quic")]
-            Self::Quic(listener) => listener.accept().await.map(Arrival::Quic),
+            Self::Quic(listener) => {
+                let incoming = listener.accept().await?;
+                Ok(Arrival::Quic(Box::new(incoming)))
+            }
             #[cfg(unix)]
             Self::Unix(listener, path) => {
                 let (stream, _) = listener.accept().await?;
@@ -112,7 +115,7 @@ impl Arrival {
             #[cfg(feature = "tls")]
             Self::Tls(stream, peer, permit) => node.take_in_tls(stream, peer, permit).await,
             #[cfg(feature = "quic")]
-            Self::Quic(incoming) => node.take_in_quic(incoming).await,
+            Self::Quic(incoming) => node.take_in_quic(*incoming).await,
             #[cfg(unix)]
             Self::Unix(stream, place) => {
                 let known_as = KnownAs::Anybody(place.clone());
@@ -139,7 +142,10 @@ impl Listener {
                 Socket::Tls(listener, Arc::new(handshakes))
             }
             #[cfg(feature = "quic")]
-            Address::Quic(host) => Socket::Quic(node.bind_quic(host, address).await?),
+            Address::Quic(host) => {
+                let listener = node.bind_quic(host, address).await?;
+                Socket::Quic(Box::new(listener))
+            }
             #[cfg(unix)]
             Address::Unix(path) => Socket::Unix(
                 tokio::net::UnixListener::bind(path).map_err(failed)?,

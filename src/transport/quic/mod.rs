@@ -46,7 +46,7 @@ pub(super) struct QuicListener {
 
 /// A connection that begins.
 pub(super) struct Incoming {
-    incoming: quinn::Incoming,
+    begun: quinn::Incoming,
     settings: ServerConfig,
     permit: OwnedSemaphorePermit,
 }
@@ -71,7 +71,7 @@ impl QuicListener {
                 continue;
             }
             return Ok(Incoming {
-                incoming,
+                begun: incoming,
                 settings: self.settings.clone(),
                 permit,
             });
@@ -244,7 +244,7 @@ impl Node {
         self,
         incoming: Incoming,
     ) -> Option<Result<Connection, ConnectError>> {
-        let peer = incoming.incoming.remote_address();
+        let peer = incoming.begun.remote_address();
         // Set when the listener was made, and never unset.
         let tls = self.shared.tls.server()?;
         let shared = self.new_shared();
@@ -332,13 +332,13 @@ where
 /// The handshake at the listening end, and the stream that the peer opens with its hello.
 async fn accept(incoming: Incoming, tls: &rustls::ServerConfig) -> Result<Secured, Failure> {
     let Incoming {
-        incoming,
+        begun,
         mut settings,
         permit,
     } = incoming;
     // The certificates may have been replaced.
     settings.crypto = settings::server_crypto(tls).map_err(|_| Failure::Lost)?;
-    let connecting = incoming.accept_with(Arc::new(settings));
+    let connecting = begun.accept_with(Arc::new(settings));
     let connecting = connecting.map_err(|error| failure(&error))?;
     let connection = connecting.await.map_err(|error| failure(&error))?;
     let streams = connection.accept_bi().await;

@@ -216,13 +216,13 @@ fn reason(error: ConnectError) -> TlsError {
 }
 
 /// As who refuses says it, and as who is refused hears it.
-fn assert_refusal(refuses: &TlsError, refused: &TlsError, expected: AlertDescription) {
-    let TlsError::Refused { alert, reason } = refuses else {
-        panic!("{refuses:?}");
+fn assert_refusal(says: &TlsError, hears: &TlsError, expected: AlertDescription) {
+    let TlsError::Refused { alert, reason } = says else {
+        panic!("{says:?}");
     };
-    assert!(*alert == expected && !reason.is_empty(), "{refuses}");
-    let heard = TlsError::Rustls(RustlsError::AlertReceived(expected));
-    assert_eq!(*refused, heard);
+    assert!(*alert == expected && !reason.is_empty(), "{says}");
+    let told = TlsError::Rustls(RustlsError::AlertReceived(expected));
+    assert_eq!(*hears, told);
 }
 
 #[tokio::test]

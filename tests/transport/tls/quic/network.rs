@@ -1,6 +1,7 @@
 //! A way for datagrams that can lose them and change its ports.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,17 +52,19 @@ impl Way {
                 };
                 if changed.has_changed().unwrap_or(false) {
                     changed.mark_unchanged();
-                    ways.drain().for_each(|(_, (_, back))| back.abort());
+                    for (_, (_, back)) in ways.drain() {
+                        back.abort();
+                    }
                 } else if !ways.contains_key(&from) {
                     seen.fetch_add(1, Ordering::SeqCst);
                 }
-                if !ways.contains_key(&from) {
+                if let Entry::Vacant(way) = ways.entry(from) {
                     let far = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
                     far.connect(to).await.expect("an address");
                     let far = Arc::new(far);
                     let luck = Luck(state.clone(), Rng::with_seed(2));
                     let back = carry_back(Arc::clone(&far), Arc::clone(&near), from, luck);
-                    ways.insert(from, (far, tokio::spawn(back)));
+                    way.insert((far, tokio::spawn(back)));
                 }
                 for _ in 0..luck.copies() {
                     let _ = ways[&from].0.send(&datagram[..len]).await;
