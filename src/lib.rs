@@ -60,6 +60,7 @@
 //! |---|---|---|
 //! | `transport` | sockets, on tokio | yes |
 //! | `tls` | TLS over TCP, with rustls | no |
+//! | `quic` | QUIC, with quinn: a session on one stream of a connection | no |
 //! | `lz4`, `snappy`, `zstd` | codecs | yes |
 //! | `deflate`, `bzip2`, `xz` | codecs | no |
 //! | `dictionary-cache` | a directory that keeps dictionaries | yes |

@@ -16,7 +16,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 pub(crate) struct EchoArguments {
-    /// HOST:PORT (port 0 for any), tls:HOST:PORT or unix:PATH. With TLS, SIGHUP has the certificates read again.
+    /// HOST:PORT (port 0 for any), tls:HOST:PORT, quic:HOST:PORT or unix:PATH. With TLS, SIGHUP has the certificates read again.
     #[arg(long, default_value = "127.0.0.1:7000")]
     listen: Address,
     /// Do not limit codec time by the processor load.

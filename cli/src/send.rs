@@ -38,7 +38,7 @@ const MAX_RTT_MICROS: u64 = 3_600_000_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct SendArguments {
-    /// Where the echo listens: HOST:PORT, tls:HOST:PORT or unix:PATH.
+    /// Where the echo listens: HOST:PORT, tls:HOST:PORT, quic:HOST:PORT or unix:PATH.
     #[arg(long, default_value = "127.0.0.1:7000")]
     connect: Address,
     /// Files or directories of messages.

@@ -24,13 +24,18 @@ pub(crate) struct TlsArguments {
     ca: Option<PathBuf>,
 }
 
+/// Whether TLS is spoken there.
+const fn is_secured(address: &Address) -> bool {
+    matches!(address, Address::Tls(_) | Address::Quic(_))
+}
+
 impl TlsArguments {
     /// Whether `address` is one with TLS; what is given must fit that.
     fn is_for(&self, address: &Address) -> Result<bool, Failure> {
-        let is_tls = matches!(address, Address::Tls(_));
+        let is_tls = is_secured(address);
         if !is_tls && (self.cert.is_some() || self.ca.is_some()) {
             return Err(Failure::Error(format!(
-                "{address} is without TLS: certificates are for addresses such as tls:HOST:PORT"
+                "{address} is without TLS: certificates are for addresses such as tls:HOST:PORT or quic:HOST:PORT"
             )));
         }
         Ok(is_tls)
@@ -121,7 +126,7 @@ impl Changes {
         #[cfg(unix)]
         {
             use tokio::signal::unix::{SignalKind, signal};
-            let is_tls = matches!(address, Address::Tls(_));
+            let is_tls = is_secured(address);
             let signal = is_tls.then(|| signal(SignalKind::hangup())).transpose()?;
             Ok(Self { signal })
         }

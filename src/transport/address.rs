@@ -5,7 +5,8 @@ use core::str::FromStr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// An address: `HOST:PORT` for TCP, `tls:HOST:PORT` for TLS over it (feature `tls`), `unix:PATH` for a Unix socket.
+/// An address: `HOST:PORT` for TCP, `tls:HOST:PORT` for TLS over it (feature `tls`), `quic:HOST:PORT` for QUIC
+/// (feature `quic`), `unix:PATH` for a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Address {
@@ -14,6 +15,9 @@ pub enum Address {
     /// The same, for TLS over TCP.
     #[cfg(feature = "tls")]
     Tls(String),
+    /// A host's name or number and a port of UDP, for QUIC.
+    #[cfg(feature = "quic")]
+    Quic(String),
     /// A path in the file system.
     #[cfg(unix)]
     Unix(PathBuf),
@@ -36,6 +40,18 @@ impl FromStr for Address {
             #[cfg(feature = "tls")]
             if is_host(host) {
                 return Ok(Self::Tls(host.to_owned()));
+            }
+            // Not to be taken for a host without TLS.
+            if host.parse::<u16>().is_err() {
+                return Err(ParseAddressError {
+                    text: text.to_owned(),
+                });
+            }
+        }
+        if let Some(host) = text.strip_prefix("quic:") {
+            #[cfg(feature = "quic")]
+            if is_host(host) {
+                return Ok(Self::Quic(host.to_owned()));
             }
             // Not to be taken for a host without TLS.
             if host.parse::<u16>().is_err() {
@@ -74,6 +90,8 @@ impl fmt::Display for Address {
             Self::Tcp(address) => f.write_str(address),
             #[cfg(feature = "tls")]
             Self::Tls(address) => write!(f, "tls:{address}"),
+            #[cfg(feature = "quic")]
+            Self::Quic(address) => write!(f, "quic:{address}"),
             #[cfg(unix)]
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
@@ -82,7 +100,7 @@ impl fmt::Display for Address {
 
 /// A text that is no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not an address (HOST:PORT, tls:HOST:PORT or unix:PATH)")]
+#[error("`{text}` is not an address (HOST:PORT, tls:HOST:PORT, quic:HOST:PORT or unix:PATH)")]
 pub struct ParseAddressError {
     text: String,
 }
@@ -106,6 +124,7 @@ mod tests {
             "localhost:99999",
             "unix:",
             "tls::80",
+            "quic::80",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
@@ -122,7 +141,17 @@ mod tests {
             }
         }
         // A host may be called so.
-        let host = "tls:80".parse::<Address>();
-        assert_eq!(host, Ok(Address::Tcp("tls:80".to_owned())));
+        for text in ["quic:localhost:1", "quic:[::1]:9000"] {
+            let address = text.parse::<Address>();
+            assert_eq!(address.is_ok(), cfg!(feature = "quic"), "{text}");
+            if let Ok(address) = address {
+                assert_eq!(address.to_string(), text);
+                assert!(!matches!(address, Address::Tcp(_)), "{text}");
+            }
+        }
+        for text in ["tls:80", "quic:80"] {
+            let host = text.parse::<Address>();
+            assert_eq!(host, Ok(Address::Tcp(text.to_owned())));
+        }
     }
 }

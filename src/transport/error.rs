@@ -38,7 +38,7 @@ pub enum ConnectError {
         /// Why.
         source: super::TlsError,
     },
-    /// A `tls:` address, and the node was given nothing to connect or listen there with.
+    /// A `tls:` or `quic:` address, and the node was given nothing to connect or listen there with.
     #[cfg(feature = "tls")]
     #[error("{address}: the node has no TLS settings for it")]
     NoTls {

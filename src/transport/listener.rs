@@ -11,6 +11,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::limits::{Admission, Counted, ListenerStats, Place};
 use super::memory::KnownAs;
+#[cfg(feature = "quic")]
+use super::quic;
 #[cfg(feature = "tls")]
 use super::tls;
 use super::{Address, ConnectError, Connection, Node, socket};
@@ -39,6 +41,8 @@ enum Socket {
     /// With the handshakes that it may have under way yet.
     #[cfg(feature = "tls")]
     Tls(TcpListener, Arc<tokio::sync::Semaphore>),
+    #[cfg(feature = "quic")]
+    Quic(Box<quic::QuicListener>),
     #[cfg(unix)]
     Unix(tokio::net::UnixListener, std::path::PathBuf),
 }
@@ -52,6 +56,8 @@ enum Arrival {
         std::net::SocketAddr,
         tokio::sync::OwnedSemaphorePermit,
     ),
+    #[cfg(feature = "quic")]
+    Quic(Box<quic::Incoming>),
     #[cfg(unix)]
     Unix(tokio::net::UnixStream, String),
 }
@@ -62,6 +68,8 @@ impl Socket {
             Self::Tcp(listener) => listener.local_addr().map(Address::from),
             #[cfg(feature = "tls")]
             Self::Tls(listener, _) => Ok(Address::Tls(listener.local_addr()?.to_string())),
+            #[cfg(feature = "quic")]
+            Self::Quic(listener) => listener.local_address(),
             #[cfg(unix)]
             Self::Unix(_, path) => Ok(Address::Unix(path.clone())),
         }
@@ -83,6 +91,11 @@ impl Socket {
                 socket::configure(&stream)?;
                 Ok(Arrival::Tls(stream, peer, permit))
             }
+            #[cfg(feature = "quic")]
+            Self::Quic(listener) => {
+                let incoming = listener.accept().await?;
+                Ok(Arrival::Quic(Box::new(incoming)))
+            }
             #[cfg(unix)]
             Self::Unix(listener, path) => {
                 let (stream, _) = listener.accept().await?;
@@ -94,11 +107,13 @@ impl Socket {
 
 impl Arrival {
     /// Whose it is, if that has an address.
-    const fn address(&self) -> Option<std::net::IpAddr> {
+    fn address(&self) -> Option<std::net::IpAddr> {
         match self {
             Self::Tcp(_, peer) => Some(peer.ip()),
             #[cfg(feature = "tls")]
             Self::Tls(_, peer, _) => Some(peer.ip()),
+            #[cfg(feature = "quic")]
+            Self::Quic(incoming) => Some(incoming.address()),
             #[cfg(unix)]
             Self::Unix(..) => None,
         }
@@ -116,6 +131,8 @@ impl Arrival {
             }
             #[cfg(feature = "tls")]
             Self::Tls(stream, peer, permit) => node.take_in_tls(stream, peer, permit, place).await,
+            #[cfg(feature = "quic")]
+            Self::Quic(incoming) => node.take_in_quic(*incoming, place).await,
             #[cfg(unix)]
             Self::Unix(stream, path) => {
                 let known_as = KnownAs::Anybody(path.clone());
@@ -141,6 +158,11 @@ impl Listener {
                 let listener = TcpListener::bind(host).await.map_err(failed)?;
                 let handshakes = tokio::sync::Semaphore::new(tls::MAX_HANDSHAKES);
                 Socket::Tls(listener, Arc::new(handshakes))
+            }
+            #[cfg(feature = "quic")]
+            Address::Quic(host) => {
+                let listener = node.bind_quic(host, address).await?;
+                Socket::Quic(Box::new(listener))
             }
             #[cfg(unix)]
             Address::Unix(path) => Socket::Unix(
@@ -177,7 +199,7 @@ impl Listener {
 
     /// The next connection. Its handshake goes on meanwhile: what is opened on it waits for that,
     /// and a stranger shows as a failed session. With TLS, its handshake comes first, and 256 at most are under way: more
-    /// wait to be accepted. Cancel-safe.
+    /// wait to be accepted. Over QUIC, the connection comes here when that is done or has failed. Cancel-safe.
     ///
     /// # Errors
     ///

@@ -20,6 +20,8 @@ mod memory;
 mod node;
 mod pace;
 mod path;
+#[cfg(feature = "quic")]
+mod quic;
 mod resume;
 mod shared;
 mod socket;

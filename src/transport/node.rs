@@ -153,14 +153,14 @@ impl NodeConfig {
 
 #[cfg(feature = "tls")]
 impl NodeConfig {
-    /// What the node connects to `tls:` addresses with. Default: nothing, so that it does not.
+    /// What the node connects to `tls:` and `quic:` addresses with. Default: nothing, so that it does not.
     #[must_use]
     pub fn client_tls(mut self, tls: super::ClientTls) -> Self {
         self.tls.0 = Some(tls);
         self
     }
 
-    /// What the node listens on `tls:` addresses with; it can be replaced later ([`Node::set_server_tls`]). Default:
+    /// What the node listens on `tls:` and `quic:` addresses with; it can be replaced later ([`Node::set_server_tls`]). Default:
     /// nothing, so that it does not.
     #[must_use]
     pub fn server_tls(mut self, tls: super::ServerTls) -> Self {
@@ -371,6 +371,8 @@ impl Node {
             }
             #[cfg(feature = "tls")]
             Address::Tls(host) => self.connect_tls(host, address).await?,
+            #[cfg(feature = "quic")]
+            Address::Quic(host) => self.connect_quic(host, address).await?,
             #[cfg(unix)]
             Address::Unix(path) => {
                 let stream = dial_unix(path.clone()).await.map_err(failed)?;

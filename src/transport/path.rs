@@ -26,7 +26,7 @@ pub(super) fn sample<I: 'static>(io: &I) -> SocketSample {
     } else if let Some(stream) = below(io) {
         linux::sample_tcp(stream.as_fd())
     } else {
-        SocketSample::default()
+        sample_other(io)
     }
 }
 
@@ -37,8 +37,33 @@ pub(super) fn limit_unsent<I: 'static>(io: &I, bytes: u32) {
     if let Some(stream) = io.downcast_ref().or_else(|| below(io)) {
         // A socket that refuses stays as it was.
         let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(bytes);
+    } else {
+        limit_other(io, bytes);
     }
 }
+
+/// What a carrier knows by itself.
+#[cfg(feature = "quic")]
+fn sample_other(io: &dyn core::any::Any) -> SocketSample {
+    io.downcast_ref()
+        .map_or_else(SocketSample::default, super::quic::QuicCarrier::sample)
+}
+
+#[cfg(not(feature = "quic"))]
+fn sample_other(_: &dyn core::any::Any) -> SocketSample {
+    SocketSample::default()
+}
+
+/// Has a carrier that limits itself do so.
+#[cfg(feature = "quic")]
+fn limit_other(io: &dyn core::any::Any, bytes: u32) {
+    if let Some(carrier) = io.downcast_ref::<super::quic::QuicCarrier>() {
+        carrier.limit_unsent(bytes);
+    }
+}
+
+#[cfg(not(feature = "quic"))]
+const fn limit_other(_: &dyn core::any::Any, _: u32) {}
 
 /// The TCP socket below a carrier that is counted, or that encrypts.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -55,12 +80,14 @@ fn below(io: &dyn core::any::Any) -> Option<&tokio::net::TcpStream> {
 
 /// Other systems take what they take.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn limit_unsent<I: 'static>(_: &I, _: u32) {}
+pub(super) fn limit_unsent<I: 'static>(io: &I, bytes: u32) {
+    limit_other(io, bytes);
+}
 
 /// What the system says of `io`: nothing that this library knows how to ask.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn sample<I: 'static>(_: &I) -> SocketSample {
-    SocketSample::default()
+pub(super) fn sample<I: 'static>(io: &I) -> SocketSample {
+    sample_other(io)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

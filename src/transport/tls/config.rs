@@ -164,7 +164,7 @@ impl TlsRoots {
     }
 }
 
-/// How a node connects to `tls:` addresses.
+/// How a node connects to `tls:` addresses, and to `quic:` ones.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     roots: TlsRoots,
@@ -225,9 +225,9 @@ impl ClientTls {
 
 /// [`ClientTls`] as connections use it.
 #[derive(Clone, Debug)]
-pub(super) struct ClientSetup {
-    pub(super) config: Arc<ClientConfig>,
-    pub(super) server_name: Option<ServerName<'static>>,
+pub(in crate::transport) struct ClientSetup {
+    pub(in crate::transport) config: Arc<ClientConfig>,
+    pub(in crate::transport) server_name: Option<ServerName<'static>>,
 }
 
 /// Whether those who connect must prove who they are.
@@ -243,7 +243,7 @@ pub enum ClientAuth {
     Required(TlsRoots),
 }
 
-/// How a node listens on `tls:` addresses.
+/// How a node listens on `tls:` addresses, and on `quic:` ones.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     identity: TlsIdentity,

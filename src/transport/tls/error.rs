@@ -76,8 +76,17 @@ pub enum TlsError {
     /// (`AlertReceived`), or what came is not TLS (`InvalidMessage`), or was changed on its way (`DecryptError`).
     #[error("TLS: {0}")]
     Rustls(rustls::Error),
+    /// This side does not accept the peer, in QUIC; `alert` is what the peer is told.
+    #[cfg(feature = "quic")]
+    #[error("TLS: {reason} (the peer was told {alert:?})")]
+    Refused {
+        /// What the peer is told.
+        alert: rustls::AlertDescription,
+        /// As rustls says, in words.
+        reason: String,
+    },
     /// The peer speaks TLS, but has not agreed to speak tautline in it (ALPN).
-    #[error("TLS: the peer did not agree to speak tautline/1 (ALPN)")]
+    #[error("TLS: the peer did not agree to speak tautline (ALPN)")]
     Protocol,
     /// The address to connect to has no name to look for in the server's certificate.
     #[error("TLS: `{given}` is neither a DNS name nor an IP address")]

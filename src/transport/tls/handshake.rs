@@ -10,7 +10,7 @@ use std::task::Wake;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
@@ -23,7 +23,7 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// Why there is no stream.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in crate::transport) enum Failure {
     Tls(TlsError),
     /// The connection ended.
     Lost,
@@ -100,16 +100,20 @@ fn secure(stream: TlsStream<TcpStream>) -> Result<Secured, Failure> {
     }
     // Only a certificate that was judged to be valid gets here.
     let certificate = session.peer_certificates().and_then(<[_]>::first);
-    let identity = certificate
-        .map(|certificate| {
-            let parsed = ParsedCertificate::try_from(certificate)?;
-            Ok(PeerIdentity::of_public_key(
-                &parsed.subject_public_key_info(),
-            ))
-        })
-        .transpose()
-        .map_err(|error| Failure::Tls(TlsError::Rustls(error)))?;
+    let identity = certificate.map(identity_of).transpose()?;
     Ok(Secured { stream, identity })
+}
+
+/// Whose certificate this is, which was judged to be valid.
+pub(in crate::transport) fn identity_of(
+    certificate: &CertificateDer<'_>,
+) -> Result<PeerIdentity, Failure> {
+    match ParsedCertificate::try_from(certificate) {
+        Ok(parsed) => Ok(PeerIdentity::of_public_key(
+            &parsed.subject_public_key_info(),
+        )),
+        Err(error) => Err(Failure::Tls(TlsError::Rustls(error))),
+    }
 }
 
 struct Woken(Notify);

@@ -19,10 +19,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use self::config::ClientSetup;
+pub(super) use self::config::ClientSetup;
 pub use self::config::{ClientAuth, ClientTls, ServerTls, TlsIdentity, TlsRoots};
 pub use self::error::{TlsConfigError, TlsError};
-use self::handshake::{Failure, Secured};
+pub(super) use self::handshake::Failure;
+use self::handshake::Secured;
+#[cfg(feature = "quic")]
+pub(super) use self::handshake::identity_of;
 pub(super) use self::stream::TlsCarrier;
 use super::limits::Place;
 use super::memory::KnownAs;
@@ -57,14 +60,18 @@ impl NodeTls {
         })
     }
 
-    fn server(&self) -> Option<Arc<ServerConfig>> {
+    pub(super) fn client(&self) -> Option<ClientSetup> {
+        lock(&self.client).clone()
+    }
+
+    pub(super) fn server(&self) -> Option<Arc<ServerConfig>> {
         lock(&self.server).clone()
     }
 }
 
 /// TLS. The settings are those of connections that begin from here on; those that there are go on as they began.
 impl Node {
-    /// Replaces what this node connects to `tls:` addresses with: another certificate, or other roots.
+    /// Replaces what this node connects to `tls:` and `quic:` addresses with: another certificate, or other roots.
     ///
     /// # Errors
     ///
@@ -74,7 +81,7 @@ impl Node {
         Ok(())
     }
 
-    /// Replaces what this node's listeners on `tls:` addresses prove their identity with, and whom they let in: all of
+    /// Replaces what this node's listeners on `tls:` and `quic:` addresses prove their identity with, and whom they let in: all of
     /// it at once. A certificate is renewed this way while the listeners go on.
     ///
     /// # Errors
@@ -129,7 +136,7 @@ impl Node {
             address: peer.clone(),
             source,
         };
-        let setup = lock(&self.shared.tls.client).clone();
+        let setup = self.shared.tls.client();
         let setup = setup.ok_or_else(|| ConnectError::NoTls {
             address: address.clone(),
         })?;
@@ -159,7 +166,7 @@ impl Node {
         }
     }
 
-    /// Whether the node can listen on `tls:` addresses: what would fail with every connection fails before the first.
+    /// Whether the node can listen with TLS: what would fail with every connection fails before the first.
     pub(super) fn check_tls(&self, address: &Address) -> Result<(), ConnectError> {
         if self.shared.tls.server().is_none() {
             return Err(ConnectError::NoTls {
@@ -267,7 +274,7 @@ impl Node {
 
 /// A peer is remembered as who it has proved to be, wherever it is met. One that has not is met at its place, but is not
 /// taken for who is met there without TLS. (No address has a space in it.)
-fn known_as(identity: Option<PeerIdentity>, place: &str) -> KnownAs {
+pub(super) fn known_as(identity: Option<PeerIdentity>, place: &str) -> KnownAs {
     KnownAs::Peer(match identity {
         Some(identity) => format!("identity {identity}"),
         None => format!("tls {place}"),
@@ -275,7 +282,7 @@ fn known_as(identity: Option<PeerIdentity>, place: &str) -> KnownAs {
 }
 
 /// The host of `HOST:PORT`.
-fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
+pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
     let name = bare.unwrap_or(name).to_owned();
@@ -283,7 +290,7 @@ fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
 }
 
 /// Keeps why there was no handshake for the connection's handles.
-fn note(shared: &Shared, failure: Failure, limit: Duration) {
+pub(super) fn note(shared: &Shared, failure: Failure, limit: Duration) {
     match failure {
         Failure::Tls(error) => {
             shared.tls_failure.get_or_init(|| error);

@@ -4,6 +4,8 @@ mod attacks;
 mod authority;
 #[cfg(all(feature = "generate", feature = "zstd"))]
 mod known;
+#[cfg(feature = "quic")]
+mod quic;
 #[cfg(feature = "relay")]
 mod resume;
 
