@@ -8,6 +8,7 @@ use super::estimate::DecodeEstimates;
 use super::link::{LinkEstimator, RttEstimator};
 use super::policy::SentBlock;
 use super::policy::cost::{BlockClass, Model, Sample, Sent, Speed};
+use super::spending::{Overhead, ShadowTime};
 use crate::codecs::{Arm, typical};
 use crate::units::{Time, saturating_nanos};
 
@@ -16,6 +17,8 @@ use crate::units::{Time, saturating_nanos};
 pub(crate) struct CodecKnowledge {
     pub(crate) model: Model,
     pub(crate) speed: Speed,
+    pub(crate) overhead: Overhead,
+    pub(crate) shadow_time: ShadowTime,
 }
 
 /// A shadow encode: what another arm made of a block that was sent.
@@ -40,6 +43,13 @@ fn sample_of(arm: Arm, sent: &SentBlock) -> Sample {
 }
 
 impl CodecKnowledge {
+    /// Another connection begins, perhaps by another clock.
+    pub(crate) fn restart(&mut self, now: Time) {
+        self.model.restart(now);
+        self.overhead.restart();
+        self.shadow_time.restart();
+    }
+
     /// Takes in a block that was sent, and says what its level was.
     pub(crate) fn record_sent(&mut self, arm: Arm, sent: &SentBlock) -> Option<f32> {
         let row = typical(arm)?;

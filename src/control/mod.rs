@@ -17,6 +17,7 @@ mod pid;
 mod policy;
 mod shares;
 mod socket;
+mod spending;
 mod texture;
 
 pub(crate) use self::budget::affordable_nanos;
@@ -33,4 +34,5 @@ pub(crate) use self::policy::{Affordable, Choice, Policy, SentBlock, Situation};
 pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, Round};
 pub use self::shares::{HistoryShareStats, HistoryShares, HistoryTerms, HistoryUse, HolderId};
 pub use self::socket::SocketSample;
+pub use self::spending::MAX_INLINE;
 pub use self::texture::Texture;

@@ -1,9 +1,9 @@
-//! What is known of the way to the peer, and what this end spends on a block besides its codec.
+//! What is known of the way to the peer.
 
 use super::config::SessionConfig;
 use crate::codecs::{Arm, typical};
 use crate::control::{PeerBudget, PeerKnowledge, SocketSample};
-use crate::units::{Time, saturating_nanos};
+use crate::units::Time;
 
 /// What is known of the path and the peer; inputs of every decision.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Path {
         known.decode.restart();
         known.link.restart();
         known.rtt.restart(now);
-        known.codecs.model.restart(now);
+        known.codecs.restart(now);
         Self {
             known,
             ..Self::default()
@@ -66,30 +66,5 @@ impl Path {
     /// Whether to spare the peer's processors, whatever the link says.
     pub(super) fn peer_starved(&self) -> bool {
         self.peer_saturated || self.peer_budget.is_none()
-    }
-}
-
-/// The time from one block to the next that is not its codec's, while there is more to send and
-/// the socket takes it.
-#[derive(Debug, Default)]
-pub(super) struct Overhead {
-    pub(super) nanos: f64,
-    pub(super) emitted_at: Option<Time>,
-}
-
-/// Weight of a new time in the overhead.
-const OVERHEAD_GAIN: f64 = 0.1;
-/// More than so many times what is known, and this much, ns, is somebody else's doing.
-const MOST_OVERHEAD: f64 = 3.0;
-const OVERHEAD_SLACK: f64 = 50e3;
-
-impl Overhead {
-    pub(super) fn on_decision(&mut self, now: Time, was_blocked: bool) {
-        let Some(since) = self.emitted_at.take().filter(|_| !was_blocked) else {
-            return;
-        };
-        let given = saturating_nanos(now.saturating_since(since)) as f64;
-        let given = given.min(MOST_OVERHEAD * self.nanos + OVERHEAD_SLACK);
-        self.nanos += OVERHEAD_GAIN * (given - self.nanos);
     }
 }

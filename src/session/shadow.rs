@@ -9,21 +9,10 @@ use core::time::Duration;
 
 use super::job::{ShadowJob, ShadowedBlock};
 use crate::codecs::Arm;
-use crate::control::{BlockClass, BudgetRate, Sent};
+use crate::control::{BlockClass, Sent};
 use crate::dictionary::Dictionary;
-use crate::units::{CpuLoad, Time, saturating_nanos};
+use crate::units::saturating_nanos;
 use crate::wire::StreamId;
-
-/// Share of one processor, or of a smaller codec budget, that shadows may take over time. Arbitrary.
-const SHARE: f64 = 0.1;
-/// Idle share of the processors from which on shadows get all of their share, and what of it they get
-/// without any. Arbitrary.
-const IDLE_ENOUGH: f64 = 0.3;
-const LEAST_IDLE: f64 = 0.1;
-/// Processor time that they may have saved up: three of the heaviest encodes of a 64 KiB block.
-const MOST_SAVED_NANOS: f64 = 100e6;
-/// What a session begins with: one of the heaviest, or all of the others.
-const FIRST_NANOS: f64 = 20e6;
 
 /// The block being shadowed.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +33,9 @@ enum State {
     Running(Subject),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shadows {
     state: State,
-    saved_nanos: f64,
-    filled_at: Option<Time>,
     /// Arms planned for the block that is being built.
     pub(super) planned: Vec<usize>,
     spare: Vec<u8>,
@@ -56,36 +43,10 @@ pub(super) struct Shadows {
     pub(super) nanos: u64,
 }
 
-impl Default for Shadows {
-    fn default() -> Self {
-        Self {
-            state: State::Idle,
-            saved_nanos: FIRST_NANOS,
-            filled_at: None,
-            planned: Vec::new(),
-            spare: Vec::new(),
-            encoded: 0,
-            nanos: 0,
-        }
-    }
-}
-
 impl Shadows {
-    /// The processor time that there is for shadows now; `None` while one is under way.
-    /// Little of it on processors that are busy with other things.
-    pub(super) fn allowance_nanos(
-        &mut self,
-        now: Time,
-        load: CpuLoad,
-        budget: Option<BudgetRate>,
-    ) -> Option<f64> {
-        let since = self.filled_at.replace(now).unwrap_or(now);
-        let passed = saturating_nanos(now.saturating_since(since)) as f64;
-        let granted = budget.map_or(1.0, |rate| rate.as_nanos_per_sec() as f64 * 1e-9);
-        let idle = ((1.0 - load.get()) / IDLE_ENOUGH).clamp(LEAST_IDLE, 1.0);
-        self.saved_nanos =
-            (self.saved_nanos + passed * SHARE * idle * granted.min(1.0)).min(MOST_SAVED_NANOS);
-        (matches!(self.state, State::Idle) && self.saved_nanos > 0.0).then_some(self.saved_nanos)
+    /// Whether none is under way.
+    pub(super) const fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle)
     }
 
     /// Takes a copy of a block in `parts` that is to be tried with `arms`; it waits for its own encode
@@ -162,7 +123,6 @@ impl Shadows {
         let taken = block.taken();
         self.encoded += block.results.len() as u64;
         self.nanos = self.nanos.saturating_add(saturating_nanos(taken));
-        self.saved_nanos -= saturating_nanos(taken) as f64;
         Some((subject, taken))
     }
 }

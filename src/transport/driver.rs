@@ -25,6 +25,7 @@ use super::resume::{Another, Carrier};
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use super::socket::MOST_UNSENT;
 use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
+use crate::control::MAX_INLINE;
 use crate::session::{
     BuildIdHasher, DecodedBlock, DictionaryWork, EncodedBlock, Event, Message, Session,
     SessionError, ShadowedBlock,
@@ -32,9 +33,6 @@ use crate::session::{
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
 
-/// Codec work that is likely to take longer leaves the executor's thread, and after so much of it other tasks
-/// get their turn (architecture.md, invariant 6).
-const MAX_INLINE: Duration = Duration::from_micros(100);
 /// Bytes that one read may bring.
 const READ_LEN: usize = 64 << 10;
 /// Rounds of a poll after which other tasks get their turn.
@@ -649,14 +647,16 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             };
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
             let filled = self.session.fill_slices(&mut slices);
+            // What is written may be at the peer before the call returns.
+            let began = self.clock.now();
             match Pin::new(io).poll_write_vectored(cx, &slices[..filled]) {
                 Poll::Pending => {
                     self.session.handle_blocked(self.now);
                     break;
                 }
                 Poll::Ready(Ok(written)) if written > 0 => {
+                    self.session.handle_written(began, written);
                     self.now = self.clock.now();
-                    self.session.handle_written(self.now, written);
                     any = true;
                     if let State::Flushing { until } = &mut self.state {
                         *until = self.now + FLUSH_TIMEOUT;

@@ -139,6 +139,8 @@ pub(crate) struct Situation<'a> {
     pub link_backlog: u64,
     /// Time that this end spends on a block besides encoding, ns.
     pub overhead_nanos: f64,
+    /// .. and on one that a worker encodes ([`MAX_INLINE`](crate::control::MAX_INLINE)), ns.
+    pub handover_nanos: f64,
     /// What the arms have shown on all streams of the connection.
     pub(crate) shared: &'a CodecKnowledge,
     /// What processor time costs while budgets are short.
@@ -482,6 +484,7 @@ mod contract {
                 run: 0,
                 link_backlog: 0,
                 overhead_nanos: 0.0,
+                handover_nanos: 0.0,
                 shared: &self.shared,
                 prices: Prices::default(),
                 peer_starved: false,

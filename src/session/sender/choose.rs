@@ -58,7 +58,9 @@ impl Sender {
         path: &mut Path,
         budget_left: bool,
     ) -> Choice {
-        self.overhead.on_decision(now, path.was_blocked);
+        let was_blocked = path.was_blocked;
+        let known = &mut path.known.codecs;
+        known.overhead.on_decision(now, was_blocked);
         let peer_starved = path.peer_starved();
         path.known.link.set_distrust_falls(peer_starved);
         let adaptive = stream.policy.is_adaptive();
@@ -71,9 +73,12 @@ impl Sender {
         };
         let allowance = if adaptive && budget_left {
             let available = saturating_nanos(self.budget.available(now)) as f64;
-            self.shadows
-                .allowance_nanos(now, self.load, self.budget.rate())
-                .map(|allowance| allowance.min(available))
+            let time = path
+                .known
+                .codecs
+                .shadow_time
+                .fill(now, self.load, self.budget.rate());
+            Some(time.min(available)).filter(|time| *time > 0.0 && self.shadows.is_idle())
         } else {
             None
         };
@@ -109,8 +114,9 @@ impl Sender {
     }
 
     /// Sensitive messages are not decided on: what is compressed says something of itself by its length.
-    pub(super) fn pass_by(&mut self, now: Time, path: &Path) -> Choice {
-        self.overhead.on_decision(now, path.was_blocked);
+    pub(super) fn pass_by(&mut self, now: Time, path: &mut Path) -> Choice {
+        let was_blocked = path.was_blocked;
+        path.known.codecs.overhead.on_decision(now, was_blocked);
         self.shadows.planned.clear();
         Choice {
             arm: 0,
@@ -134,7 +140,8 @@ impl Sender {
             texture: Texture::default(),
             queued_behind: 0,
             run: self.run,
-            overhead_nanos: self.overhead.nanos,
+            overhead_nanos: path.known.codecs.overhead.nanos(),
+            handover_nanos: path.known.codecs.overhead.handover_nanos(),
             link_backlog: self.link_backlog(now, path),
             shared: &path.known.codecs,
             prices: Prices {
@@ -216,6 +223,7 @@ impl Sender {
             return;
         };
         self.budget.spend(now, taken);
+        path.known.codecs.shadow_time.spend(taken);
         // What a block is without a dictionary and with one are two things, of which it went out as one.
         let mut sent = [false, true].map(|dictionary| match subject.sent.arm.dictionary {
             same if same == dictionary => subject.sent,

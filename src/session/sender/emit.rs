@@ -109,12 +109,14 @@ impl Sender {
         let Some(Encoding {
             arm,
             texture,
+            decided,
             slot,
             dictionary,
         }) = self.encoding.take()
         else {
             return;
         };
+        path.known.codecs.overhead.on_encoded(now, decided, elapsed);
         self.budget.spend(now, elapsed);
         self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(elapsed));
         let EncodedBlock {
@@ -262,7 +264,7 @@ impl Sender {
         };
         self.last_block_end = self.output.position();
         let goes_on = !self.ready.is_empty() && self.output.len() < self.output_limit;
-        self.overhead.emitted_at = goes_on.then_some(now);
+        path.known.codecs.overhead.on_emitted(now, goes_on);
         self.inflight.on_block(
             wire_len,
             self.builder.plain_len,

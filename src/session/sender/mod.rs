@@ -20,7 +20,7 @@ use super::history::{SendHistory, SlotUse};
 use super::inflight::Inflight;
 use super::job::EncodeJob;
 use super::output::Output;
-use super::path::{Overhead, Path};
+use super::path::Path;
 use super::retained::Retained;
 use super::shadow::Shadows;
 use super::stream::{SendStream, Streams};
@@ -58,6 +58,7 @@ struct Wanted {
 struct Encoding {
     arm: Arm,
     texture: Texture,
+    decided: Time,
     /// Where it goes, if it has a history.
     slot: Option<SlotUse>,
     /// .. or if it is encoded with a dictionary.
@@ -100,7 +101,6 @@ pub(super) struct Sender {
     decided_at: Time,
     /// Whether the peer was starved at the latest decision, and the codec time that it could take.
     constraints: (bool, Affordable),
-    overhead: Overhead,
     /// This end's processor load.
     pub(super) load: CpuLoad,
     /// Output position after the latest block.
@@ -146,7 +146,6 @@ impl Sender {
             run: 0,
             decided_at: Time::ZERO,
             constraints: (false, Affordable::default()),
-            overhead: Overhead::default(),
             load: CpuLoad::IDLE,
             last_block_end: 0,
             flight: Flight::default(),
@@ -186,7 +185,6 @@ impl Sender {
         self.piece_at = None;
         self.last_slot = None;
         self.run = 0;
-        self.overhead.emitted_at = None;
         self.last_block_end = 0;
         self.flight = Flight::default();
         self.budget_at = None;
@@ -338,6 +336,7 @@ impl Sender {
             self.encoding = Some(Encoding {
                 arm,
                 texture,
+                decided: now,
                 slot,
                 dictionary: way,
             });

@@ -719,6 +719,7 @@ fn stages(situation: &Situation<'_>) -> Stages {
         link_nanos_per_byte,
         link_backlog_nanos: situation.link_backlog as f64 * link_nanos_per_byte,
         overhead_nanos: situation.overhead_nanos,
+        handover_nanos: situation.handover_nanos,
         followers: behind + f64::from(situation.run),
         encode_price: situation.prices.encode,
         decode_price: situation.prices.decode,

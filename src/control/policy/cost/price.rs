@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! e, w, d   encode, link and decode time of the block with the arm
-//! o         time that this end spends on a block besides: gathering, checksum, writing
+//! o         time that this end spends on a block besides: gathering, checksum, writing, and, if it takes long,
+//!           handing it to a worker and back
 //! W         time that the link still needs for what was written before
 //! F         blocks expected to follow without a pause
 //!
@@ -18,6 +19,8 @@
 //! it is slower than what comes before it. With `W = F = 0` this is the sum of thesis equation 7.6;
 //! in the long run of a backlog it is `max(e, w, d)`. A heavier arm that pays while the link is
 //! busy, and a lighter one when it runs dry, make the mixture that balances the stages.
+
+use crate::control::MAX_INLINE;
 
 /// What processor time, bytes and waiting are worth to the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +73,8 @@ pub(crate) struct Stages {
     pub(crate) link_backlog_nanos: f64,
     /// Time that this end spends on each block besides encoding, ns.
     pub(crate) overhead_nanos: f64,
+    /// .. and to hand it to a worker and back, if it takes longer than [`MAX_INLINE`], ns.
+    pub(crate) handover_nanos: f64,
     /// Blocks expected to follow without a pause.
     pub(crate) followers: f64,
     /// Prices of processor time here and at the peer, beyond the objective's: they rise while a
@@ -102,7 +107,12 @@ impl Stages {
             wire_len,
             decode_nanos,
         } = times;
-        let here = encode_nanos + self.overhead_nanos;
+        let handover = if encode_nanos > MAX_INLINE.as_nanos() as f64 {
+            self.handover_nanos
+        } else {
+            0.0
+        };
+        let here = encode_nanos + self.overhead_nanos + handover;
         let link = (here - self.link_backlog_nanos).max(0.0) + self.link_nanos(wire_len);
         let behind = self.followers * (decode_nanos - link).max(0.0);
         let time = link + (decode_nanos + behind) / (1.0 + self.followers);
@@ -128,6 +138,7 @@ mod tests {
             link_nanos_per_byte: 1.0,
             link_backlog_nanos: backlog,
             overhead_nanos: 0.0,
+            handover_nanos: 0.0,
             followers,
             encode_price: 0.0,
             decode_price: 0.0,
@@ -175,6 +186,18 @@ mod tests {
         let (busy, dry) = (cost(1000.0), cost(0.0));
         assert!(busy.0 < busy.1, "{busy:?}");
         assert!(dry.0 > dry.1, "{dry:?}");
+    }
+
+    #[test]
+    fn what_a_worker_encodes_pays_for_being_handed_over() {
+        let inline = MAX_INLINE.as_nanos() as f64;
+        let handed = Stages {
+            handover_nanos: 50e3,
+            ..stages(0.0, 0.0)
+        };
+        let cost = |encode| handed.cost(times(encode, 100.0, 0.0), FREE);
+        assert!((cost(inline) - inline - 100.0).abs() < 1e-6);
+        assert!((cost(inline + 1.0) - inline - 101.0 - 50e3).abs() < 1e-6);
     }
 
     #[test]
