@@ -263,18 +263,29 @@ impl DictionaryCache {
         class: &str,
         now: SystemTime,
     ) -> Result<Option<CacheEntry>, CacheError> {
-        let mut newest: Option<(SystemTime, DictionaryId)> = None;
+        let mut stored: Vec<(SystemTime, DictionaryId)> = Vec::new();
         for found in self.files()? {
-            let is_later = |created| newest.is_none_or(|best| (created, found.id) > best);
             match read_header(&found.path) {
-                Ok(Some((its_class, created))) if its_class == class && is_later(created) => {
-                    newest = Some((created, found.id));
+                Ok(Some((its_class, created))) if its_class == class => {
+                    stored.push((created, found.id));
                 }
                 _ => {}
             }
         }
-        if let Some((_, id)) = newest {
-            return self.load(&id, now);
+        stored.sort_unstable();
+        // One that is not whole any more must not hide those before it.
+        for (_, id) in stored.iter().rev() {
+            match self.try_load(id, now) {
+                Ok(Some(entry)) => {
+                    self.stats.hits += 1;
+                    return Ok(Some(entry));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.stats.failed += 1;
+                    return Err(error);
+                }
+            }
         }
         self.stats.misses += 1;
         Ok(None)
@@ -409,15 +420,16 @@ impl DictionaryCache {
         self.sweep(now);
         let mut files = self.files()?;
         files.sort_by_key(|found| (found.used, found.id));
-        let mut total: u64 = files.iter().map(|found| found.len).sum();
+        // A sparse file is as long as it says: together they may be longer than a number.
+        let mut total: u128 = files.iter().map(|found| u128::from(found.len)).sum();
         for found in files {
-            if total + len <= self.config.max_bytes {
+            if total + u128::from(len) <= u128::from(self.config.max_bytes) {
                 break;
             }
             gone(fs::remove_file(&found.path))
                 .map_err(|error| CacheError::of(&found.path, error))?;
             self.stats.evicted += 1;
-            total -= found.len;
+            total -= u128::from(found.len);
         }
         Ok(())
     }
@@ -449,8 +461,9 @@ impl DictionaryCache {
             let (Some(Ok(id)), true) = (name.map(str::parse), is_ours) else {
                 continue;
             };
-            // Another process may have removed it meanwhile.
-            let Ok(metadata) = path.metadata() else {
+            // Another process may have removed it meanwhile. A directory is none of the cache's, and a pipe would be
+            // waited for.
+            let Some(metadata) = path.metadata().ok().filter(fs::Metadata::is_file) else {
                 continue;
             };
             found.push(Found {
@@ -687,6 +700,49 @@ mod tests {
         fs::write(&path, "nonsense").expect("writable");
         cache.store(&dictionary(1), "c", at(3)).expect("room");
         assert!(cache.load(&id, at(4)).expect("readable").is_some());
+    }
+
+    #[test]
+    fn one_that_is_damaged_does_not_hide_those_before_it() {
+        let folder = folder();
+        let mut cache = open(&folder, 1 << 20);
+        for number in 1..=3 {
+            let now = at(u64::from(number));
+            cache.store(&dictionary(number), "c", now).expect("room");
+        }
+        for number in [2, 3] {
+            let path = cache.path_of(&dictionary(number).id());
+            let mut bytes = fs::read(&path).expect("there");
+            bytes[500] ^= 1;
+            fs::write(&path, bytes).expect("writable");
+        }
+        let entry = cache.newest("c", at(9)).expect("readable");
+        assert_eq!(entry.expect("one is whole").dictionary, dictionary(1));
+        let stats = cache.stats();
+        assert_eq!((stats.damaged, stats.hits, stats.misses), (2, 1, 0));
+    }
+
+    #[test]
+    fn files_of_absurd_lengths_and_directories_do_not_disturb() {
+        let folder = folder();
+        let mut cache = open(&folder, 2000);
+        for number in 1..=5 {
+            let path = cache.path_of(&dictionary(number).id());
+            let file = File::create(path).expect("writable");
+            // Where files cannot be as long, they are shorter.
+            let _ = file
+                .set_len(i64::MAX as u64)
+                .or_else(|_| file.set_len(1 << 40));
+        }
+        fs::create_dir(cache.path_of(&dictionary(6).id())).expect("writable");
+        cache.store(&dictionary(7), "c", at(1)).expect("room");
+        assert_eq!(cache.names().expect("readable"), [dictionary(7).id()]);
+        assert!(matches!(
+            cache.store(&dictionary(6), "c", at(2)),
+            Err(CacheError::Io { .. })
+        ));
+        let entry = cache.newest("c", at(3)).expect("readable");
+        assert_eq!(entry.expect("there").dictionary, dictionary(7));
     }
 
     #[test]

@@ -46,10 +46,13 @@ impl Session {
             self.finishing.push(id);
         } else {
             stream.send.state = SendState::Finished;
-            self.put_control(&Control::Close(Close {
-                stream: id,
-                code: CloseCode::Finished,
-            }));
+            // A stream that the peer opened before it heard the go-away is finished by that.
+            if !self.ending.sent_go_away {
+                self.put_control(&Control::Close(Close {
+                    stream: id,
+                    code: CloseCode::Finished,
+                }));
+            }
             self.streams.remove_if_over(id);
         }
     }

@@ -263,6 +263,8 @@ impl Session {
         self.sent_since_probe = true;
         self.events.push_back(Event::Resumed);
         self.send_again(unreceived);
+        // The peer may have had everything before, and no acknowledgement comes for nothing.
+        self.end_if_both_gone();
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::PeerIdentity;
 use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
+use super::room::NoRoom;
 use super::shared::{Command, OpenCommand, Phase, Popped, Shared, StreamShared};
 use crate::control::PolicyConfig;
 use crate::session::{
@@ -263,9 +264,8 @@ impl Stream {
         // As `send_as`, without a future inside the future: this is the path of every message.
         self.check_len(&payload)?;
         let limit = self.handle.shared.send_queue;
-        if !self.stream.try_reserve_open(queued_len(&payload), limit)
-            && !self.stream.reserve(queued_len(&payload), limit).await
-        {
+        let (room, len) = (&self.stream.room, queued_len(&payload));
+        if room.try_take(len, limit).is_err() && !room.take(len, limit).await {
             return Err(SendError::Closed(self.stream.id));
         }
         self.push(payload, RecordKind::Message, false)
@@ -300,14 +300,11 @@ impl Stream {
 
     fn try_send_as(&self, payload: Bytes, sensitive: bool) -> Result<(), SendError> {
         self.check_len(&payload)?;
-        if self.stream.is_closed.load(Ordering::Acquire) {
-            return Err(SendError::Closed(self.stream.id));
-        }
-        if !self
-            .stream
-            .try_reserve(queued_len(&payload), self.handle.shared.send_queue)
-        {
-            return Err(SendError::Full(Rejected(payload)));
+        let limit = self.handle.shared.send_queue;
+        match self.stream.room.try_take(queued_len(&payload), limit) {
+            Ok(()) => {}
+            Err(NoRoom::Closed) => return Err(SendError::Closed(self.stream.id)),
+            Err(NoRoom::Full) => return Err(SendError::Full(Rejected(payload))),
         }
         self.push(payload, RecordKind::Message, sensitive)
     }
@@ -321,7 +318,8 @@ impl Stream {
         self.check_len(&payload)?;
         if !self
             .stream
-            .reserve(queued_len(&payload), self.handle.shared.send_queue)
+            .room
+            .take(queued_len(&payload), self.handle.shared.send_queue)
             .await
         {
             return Err(SendError::Closed(self.stream.id));
@@ -408,7 +406,7 @@ impl Stream {
             stream: &self.stream,
             correlation,
         };
-        if self.stream.has_ended() && !self.stream.is_closed.load(Ordering::Acquire) {
+        if self.stream.has_ended() && !self.stream.room.is_closed() {
             return Err(RequestError::Ended);
         }
         let exchange = async {
@@ -434,7 +432,7 @@ impl Stream {
     /// Ends the sending direction: the peer's `recv` answers `None` after what was sent. Messages
     /// still come.
     pub fn finish(&self) {
-        self.stream.close_sending();
+        self.stream.room.close();
         self.handle.shared.push(Command::Finish {
             stream: self.stream.id,
         });

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
 use super::clock::Clock;
 use super::error::RecvError;
-use super::guard::Grant;
+use super::guard::{Grant, Granted};
 use super::history::HistoryPart;
 use super::node::NodeShared;
 use super::pace::Pace;
@@ -90,7 +91,7 @@ pub(super) struct Driver<I> {
     /// The time as it was read last: when this was polled, or after the latest write or codec.
     now: Time,
     grant: Arc<Grant>,
-    grant_seen: u64,
+    granted: watch::Receiver<Granted>,
     history: HistoryPart,
     streams: HashMap<StreamId, Arc<StreamShared>, BuildIdHasher>,
     commands: Vec<Command>,
@@ -136,8 +137,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             node,
             now: clock.now(),
             clock,
+            granted: grant.subscribe(),
             grant,
-            grant_seen: u64::MAX,
             history,
             streams: HashMap::default(),
             commands: Vec::new(),
@@ -239,8 +240,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 // The handle has reserved the room; a session that is over drops the message.
                 if sent.is_err() {
                     if let Some(shared) = self.streams.get(&stream) {
-                        shared.on_drained(len);
-                        shared.close_sending();
+                        shared.room.give_back(len);
+                        shared.room.close();
                     }
                 }
             }
@@ -402,11 +403,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     /// Whether what comes from the peer is wanted again.
     fn run_timers(&mut self) -> bool {
         let now = self.now;
-        let granted = self.grant.version();
-        if granted != self.grant_seen {
-            self.grant_seen = granted;
-            self.session.set_budget(now, self.grant.rate());
-            self.session.set_load(self.grant.load());
+        // The sender is `self.grant`'s.
+        if self.granted.has_changed().unwrap_or_default() {
+            let Granted { rate, load } = *self.granted.borrow_and_update();
+            self.session.set_budget(now, rate);
+            self.session.set_load(load);
         }
         let wanted = self.session.wants_input();
         let _ = self.session.handle_timeout(now);
@@ -524,7 +525,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 Event::Readable(id) => self.deliver(id),
                 Event::Drained { stream, bytes } => {
                     if let Some(stream) = self.streams.get(&stream) {
-                        stream.on_drained(bytes);
+                        stream.room.give_back(bytes);
                     }
                 }
                 Event::StreamEnded(id, code) => {
@@ -536,10 +537,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                         });
                     }
                 }
-                Event::Closing => self
-                    .streams
-                    .values()
-                    .for_each(|stream| stream.close_sending()),
+                Event::Closing => self.streams.values().for_each(|stream| stream.room.close()),
                 Event::Dictionary(event) => self.node.dictionaries.on_event(&self.known_as, &event),
                 Event::Disconnected(_) => self.on_disconnected(),
                 Event::Resumed => {
@@ -624,7 +622,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
         for (_, stream) in self.streams.drain() {
             // In this order: a request that can still be made is ended with the others.
-            stream.close_sending();
+            stream.room.close();
             stream.end(result.clone().map_err(RecvError::Session));
         }
         self.shared.phase.send_replace(Phase::Closed(result));
@@ -782,7 +780,7 @@ impl<I> Drop for Driver<I> {
         let lost = Err(SessionError::ConnectionLost);
         for (_, stream) in self.streams.drain() {
             stream.end(lost.clone().map_err(RecvError::Session));
-            stream.close_sending();
+            stream.room.close();
         }
         if !self.shared.is_closed() {
             self.shared.phase.send_replace(Phase::Closed(lost));

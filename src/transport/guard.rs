@@ -4,52 +4,43 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use tokio::sync::watch;
+
 use super::clock::Clock;
 use super::load::LoadReader;
 use super::node::NodeShared;
 use crate::control::{BudgetRate, CpuGuard};
 use crate::units::{CpuLoad, saturating_nanos};
 
-/// A rate that stands for no limit.
-const UNLIMITED: u64 = u64::MAX;
+/// What the guard says to a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted {
+    pub(super) rate: Option<BudgetRate>,
+    pub(super) load: CpuLoad,
+}
 
 /// What one connection is granted, and what it has used.
 #[derive(Debug)]
 pub(super) struct Grant {
-    rate: AtomicU64,
-    load_millionths: AtomicU64,
-    version: AtomicU64,
+    granted: watch::Sender<Granted>,
+    /// A sum, and nothing else is known by it.
     spent_nanos: AtomicU64,
 }
 
 impl Grant {
-    pub(super) const fn new(rate: Option<BudgetRate>) -> Self {
-        let rate = match rate {
-            Some(rate) => rate.as_nanos_per_sec(),
-            None => UNLIMITED,
-        };
+    pub(super) fn new(rate: Option<BudgetRate>) -> Self {
+        let load = CpuLoad::new(0.0);
         Self {
-            rate: AtomicU64::new(rate),
-            load_millionths: AtomicU64::new(0),
-            version: AtomicU64::new(0),
+            granted: watch::Sender::new(Granted { rate, load }),
             spent_nanos: AtomicU64::new(0),
         }
     }
 
-    pub(super) fn rate(&self) -> Option<BudgetRate> {
-        match self.rate.load(Ordering::Relaxed) {
-            UNLIMITED => None,
-            nanos => Some(BudgetRate::from_nanos_per_sec(nanos)),
-        }
-    }
-
-    pub(super) fn load(&self) -> CpuLoad {
-        CpuLoad::new(self.load_millionths.load(Ordering::Relaxed) as f64 / 1e6)
-    }
-
-    /// Changes whenever rate or load do.
-    pub(super) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+    /// Sees what is granted now, and whatever is from now on.
+    pub(super) fn subscribe(&self) -> watch::Receiver<Granted> {
+        let mut granted = self.granted.subscribe();
+        granted.mark_changed();
+        granted
     }
 
     pub(super) fn spend(&self, time: Duration) {
@@ -58,13 +49,7 @@ impl Grant {
     }
 
     fn set(&self, rate: Option<BudgetRate>, load: CpuLoad) {
-        self.rate.store(
-            rate.map_or(UNLIMITED, BudgetRate::as_nanos_per_sec),
-            Ordering::Relaxed,
-        );
-        self.load_millionths
-            .store((load.get() * 1e6) as u64, Ordering::Relaxed);
-        self.version.fetch_add(1, Ordering::Release);
+        self.granted.send_replace(Granted { rate, load });
     }
 
     fn take_spent(&self) -> u64 {

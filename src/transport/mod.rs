@@ -23,6 +23,7 @@ mod path;
 #[cfg(feature = "quic")]
 mod quic;
 mod resume;
+mod room;
 mod shared;
 mod socket;
 #[cfg(feature = "tls")]

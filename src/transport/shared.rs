@@ -2,7 +2,7 @@
 
 use core::task::Waker;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::PeerIdentity;
 use super::error::RecvError;
+use super::room::Room;
 use crate::control::PolicyConfig;
 use crate::session::{
     Decision, Delivery, MAX_DECISIONS, Message, OpenError, SessionError, SessionStats,
@@ -291,6 +292,8 @@ impl Shared {
 struct Inbound {
     queue: VecDeque<Message>,
     ended: Option<Result<(), RecvError>>,
+    /// How many wait for a message.
+    receiving: usize,
     /// Payload bytes taken by the application and not yet released.
     unreleased: usize,
 }
@@ -310,6 +313,12 @@ impl Inbound {
         let release = worth_it.then(|| core::mem::take(&mut self.unreleased));
         Some(Popped { message, release })
     }
+
+    /// Whether a message is here for somebody who waits. Who counts himself after this was asked looks at the queue
+    /// once more.
+    fn wakes_receiver(&self) -> bool {
+        !self.queue.is_empty() && self.receiving > 0
+    }
 }
 
 /// What a stream's handle shares with the driver.
@@ -319,12 +328,8 @@ pub(super) struct StreamShared {
     pub(super) name: String,
     inbound: Mutex<Inbound>,
     readable: Notify,
-    receiving: AtomicUsize,
-    /// Payload bytes taken by `send` that are not yet in a block.
-    queued: AtomicUsize,
-    waiting_for_room: AtomicUsize,
-    room: Notify,
-    pub(super) is_closed: AtomicBool,
+    /// What `send` may queue.
+    pub(super) room: Room,
     requests: Mutex<HashMap<u64, oneshot::Sender<Bytes>>>,
     pub(super) next_request: AtomicU64,
 }
@@ -336,60 +341,9 @@ impl StreamShared {
             name,
             inbound: Mutex::default(),
             readable: Notify::new(),
-            receiving: AtomicUsize::new(0),
-            queued: AtomicUsize::new(0),
-            waiting_for_room: AtomicUsize::new(0),
-            room: Notify::new(),
-            is_closed: AtomicBool::new(false),
+            room: Room::default(),
             requests: Mutex::default(),
             next_request: AtomicU64::new(0),
-        }
-    }
-
-    /// Reserves room for `len` bytes in a queue of `limit`; an empty queue takes any length.
-    pub(super) fn try_reserve(&self, len: usize, limit: usize) -> bool {
-        let reserve =
-            |queued: usize| (queued == 0 || queued + len <= limit).then_some(queued + len);
-        self.queued
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, reserve)
-            .is_ok()
-    }
-
-    /// As [`Self::try_reserve`]; false also if the stream has closed.
-    pub(super) fn try_reserve_open(&self, len: usize, limit: usize) -> bool {
-        !self.is_closed.load(Ordering::Acquire) && self.try_reserve(len, limit)
-    }
-
-    /// Waits until there is room and reserves it; false if the stream has closed.
-    pub(super) async fn reserve(&self, len: usize, limit: usize) -> bool {
-        loop {
-            if self.is_closed.load(Ordering::Acquire) {
-                return false;
-            }
-            if self.try_reserve(len, limit) {
-                return true;
-            }
-            let _waiting = Waiting::new(&self.waiting_for_room);
-            let room = self.room.notified();
-            tokio::pin!(room);
-            room.as_mut().enable();
-            // What was freed between the first look and the registration is seen here.
-            if self.is_closed.load(Ordering::Acquire) {
-                return false;
-            }
-            if self.try_reserve(len, limit) {
-                return true;
-            }
-            room.await;
-        }
-    }
-
-    /// `len` bytes have left the queue.
-    pub(super) fn on_drained(&self, len: usize) {
-        // In one order with the count of those who wait: either they see the room, or this sees them.
-        self.queued.fetch_sub(len, Ordering::SeqCst);
-        if self.waiting_for_room.load(Ordering::SeqCst) > 0 {
-            self.room.notify_waiters();
         }
     }
 
@@ -414,7 +368,7 @@ impl StreamShared {
                     }
                 }
             }
-            self.wakes_receiver(&inbound)
+            inbound.wakes_receiver()
         };
         if wakes {
             self.readable.notify_one();
@@ -422,18 +376,12 @@ impl StreamShared {
         released
     }
 
-    /// Whether a message is here for somebody who waits. Who has counted himself before this was
-    /// asked under the lock is seen; who does so after it looks at the queue once more.
-    fn wakes_receiver(&self, inbound: &Inbound) -> bool {
-        !inbound.queue.is_empty() && self.receiving.load(Ordering::SeqCst) > 0
-    }
-
     /// The next message or the end, if it is here; `window` is that of the session.
     pub(super) fn pop(&self, window: u64) -> Option<Result<Popped, Result<(), RecvError>>> {
         let (item, wakes) = {
             let mut inbound = lock(&self.inbound);
             match inbound.pop(window) {
-                Some(popped) => (Some(Ok(popped)), self.wakes_receiver(&inbound)),
+                Some(popped) => (Some(Ok(popped)), inbound.wakes_receiver()),
                 None => (inbound.ended.clone().map(Err), false),
             }
         };
@@ -450,7 +398,7 @@ impl StreamShared {
             if let Some(item) = self.pop(window) {
                 return item;
             }
-            let _waiting = Waiting::new(&self.receiving);
+            let _waiting = Waiting::new(&self.inbound);
             let readable = self.readable.notified();
             tokio::pin!(readable);
             readable.as_mut().enable();
@@ -474,12 +422,6 @@ impl StreamShared {
         lock(&self.inbound).ended.is_some()
     }
 
-    /// Nothing more goes.
-    pub(super) fn close_sending(&self) {
-        self.is_closed.store(true, Ordering::Release);
-        self.room.notify_waiters();
-    }
-
     /// Waits for a reply from now on; in vain if nothing more comes.
     pub(super) fn add_request(&self, correlation: u64) -> oneshot::Receiver<Bytes> {
         let (sender, receiver) = oneshot::channel();
@@ -495,18 +437,18 @@ impl StreamShared {
     }
 }
 
-/// Counts one who waits, for as long as it lives.
-struct Waiting<'a>(&'a AtomicUsize);
+/// Counts one who waits for a message, for as long as it lives.
+struct Waiting<'a>(&'a Mutex<Inbound>);
 
 impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
+    fn new(inbound: &'a Mutex<Inbound>) -> Self {
+        lock(inbound).receiving += 1;
+        Self(inbound)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        lock(self.0).receiving -= 1;
     }
 }

@@ -21,6 +21,7 @@ mod history;
 mod limits;
 mod limits_in_time;
 mod messages;
+mod model;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod recalled;
 mod resume;

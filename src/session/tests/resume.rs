@@ -320,3 +320,29 @@ fn a_silent_peer_is_asked_and_then_given_up() {
         Some(&Err(SessionError::Silent { limit }))
     );
 }
+
+#[test]
+fn a_stream_opened_while_the_peer_closes_is_finished_by_its_go_away() {
+    for lost in [false, true] {
+        let mut pair = resumable();
+        let id = pair.a.session.open("test", StreamConfig::default());
+        let id = id.expect("an open session");
+        pair.send(id, b"sent before it was heard");
+        pair.b.session.close();
+        if lost {
+            pair.a.session.handle_eof();
+            pair.a.run(pair.now);
+            pair.b.run(pair.now);
+            reconnect(&mut pair);
+        }
+        pair.settle();
+        pair.pass(Duration::from_millis(20));
+        assert_eq!(pair.b.payloads(id), [b"sent before it was heard"]);
+        for end in [&pair.a, &pair.b] {
+            assert_eq!(end.session.closed(), Some(&Ok(())), "{lost}");
+            let broken =
+                |event: &Event| matches!(event, Event::Disconnected(SessionError::Peer(_)));
+            assert!(!end.events.iter().any(broken), "{:?}", end.events);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Sequences of operations on two sessions that go on over any number of connections: each message arrives once and in
+//! order, memory stays within its limits, and a session that fails says truly what has arrived.
+//!
+//! The input is read byte by byte: four settings, then operations, each with what it needs.
+
+#![no_main]
+
+mod pair;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use pair::{Pair, config};
+use tautline::codecs::{Arm, CodecId};
+use tautline::control::PolicyConfig;
+use tautline::dictionary::{Acceptance, AcceptancePolicy};
+use tautline::session::{Limits, StreamConfig};
+use tautline::wire::{GroupId, RecordKind, StreamId};
+
+/// What is left of the input.
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// As [`Self::next`], with zeros after the end.
+    fn byte(&mut self) -> u8 {
+        self.next().unwrap_or_default()
+    }
+
+    fn number(&mut self) -> usize {
+        usize::from(u16::from_le_bytes([self.byte(), self.byte()]))
+    }
+
+    fn policy(&mut self) -> PolicyConfig {
+        let number = self.byte();
+        let arm = match number >> 4 & 7 {
+            0 => Arm::new(CodecId::LZ4, 0),
+            1 => Arm::new(CodecId::SNAPPY, 0),
+            2 => Arm::new(CodecId::ZSTD, -3),
+            3 => Arm::new(CodecId::ZSTD, 3),
+            4 => Arm::new(CodecId::DEFLATE, 1),
+            5 => Arm::new(CodecId::BZIP2, 1),
+            6 => Arm::new(CodecId::XZ, 0),
+            _ => Arm::new(CodecId::IDENTITY, 0),
+        };
+        match number & 7 {
+            0 => PolicyConfig::None,
+            1 => PolicyConfig::RoundRobin,
+            2 | 3 => PolicyConfig::default(),
+            4 => PolicyConfig::Fixed(arm),
+            5 => PolicyConfig::Fixed(arm.with_dictionary()),
+            _ => PolicyConfig::Fixed(arm.with_history()),
+        }
+    }
+
+    /// Short ones, and some that take several blocks.
+    fn payload(&mut self) -> Bytes {
+        let (len, fill) = (usize::from(self.byte()), self.byte());
+        let len = match len {
+            0..=127 => len,
+            128..=223 => (len - 120) * 32,
+            _ => (len - 220) * 1500,
+        };
+        let mut state = u32::from(fill);
+        let mut next = || {
+            // The generator of ISO C's example.
+            state = state.wrapping_mul(1_103_515_245).wrapping_add(12345);
+            (state >> 16) as u8
+        };
+        (0..len).map(|at| if fill < 128 { fill.wrapping_add((at % 11) as u8) } else { next() }).collect()
+    }
+}
+
+fn kind(number: u8) -> RecordKind {
+    let correlation = u64::from(number);
+    match number % 4 {
+        2 => RecordKind::Request { correlation },
+        3 => RecordKind::Reply { correlation },
+        _ => RecordKind::Message,
+    }
+}
+
+/// One of the streams that an end may use.
+fn stream(pair: &Pair, who: usize, number: u8) -> Option<StreamId> {
+    let open = &pair.ends[who].open;
+    open.get(usize::from(number) % open.len().max(1)).copied()
+}
+
+fuzz_target!(|input: &[u8]| {
+    let mut script = Script(input);
+    let setting = script.byte();
+    let window = 12 + script.byte() % 8;
+    let config = config()
+        .limits(Limits::default().window(1 << window))
+        .block_len(1 << (10 + script.byte() % 7))
+        .history_memory(if setting & 1 == 0 { 0 } else { 2 << 20 })
+        .history_log(12 + (setting >> 1 & 3))
+        .heartbeat(Some(Duration::from_millis(300)))
+        .dead_after(Some(Duration::from_secs(1)))
+        .accept_dictionaries(AcceptancePolicy::new(if setting & 8 == 0 { Acceptance::Never } else { Acceptance::Always }));
+    let memory = 1 << (8 + script.byte() % 13);
+    let Some(mut pair) = Pair::new(&config, memory) else { return };
+    let mut passed = Duration::ZERO;
+    while let Some(op) = script.next() {
+        let who = usize::from(op >> 7);
+        match op & 31 {
+            0 | 1 => {
+                let config = StreamConfig::default().policy(script.policy()).group(GroupId(op >> 5 & 1));
+                if pair.ends[who].open.len() < 20 {
+                    pair.open(who, config);
+                }
+            }
+            2..=9 => {
+                let Some(id) = stream(&pair, who, script.byte()) else { continue };
+                let message = (script.payload(), kind(op >> 5 & 3));
+                pair.send(who, id, message, op & 31 == 9);
+            }
+            10 => {
+                if let Some(id) = stream(&pair, who, script.byte()) {
+                    pair.ends[who].open.retain(|open| *open != id);
+                    pair.ends[who].session.finish(id);
+                }
+            }
+            11 => {
+                if let Some(id) = stream(&pair, who, script.byte()) {
+                    let policy = script.policy();
+                    pair.ends[who].session.set_policy(id, policy);
+                }
+            }
+            12 => {
+                if let Some(id) = stream(&pair, who, script.byte()) {
+                    pair.discard(who, id);
+                }
+            }
+            13 => pair.cut(),
+            14 => pair.cut_one(who),
+            15..=17 => pair.connect(),
+            18 => pair.say_nonsense(who),
+            19 => {
+                let bit = script.number();
+                pair.flip(who, bit);
+            }
+            20..=22 => {
+                let len = script.number();
+                pair.run(who, len >> (op >> 5 & 3) * 4);
+            }
+            23..=25 => pair.settle(),
+            26 => {
+                // Up to half a minute.
+                let time = Duration::from_nanos(1 << (10 + script.byte() % 25));
+                passed += time;
+                pair.excused |= passed > pair::TOO_LONG / 2;
+                pair.pass(time);
+            }
+            27 => pair.ends[who].slow = op >> 5 & 1 == 1,
+            28 => pair.hand_back(who),
+            29 => pair.ends[who].releases = op >> 5 & 1 == 1,
+            30 => pair.release(who),
+            _ => match op >> 5 & 3 {
+                0 => pair.ends[who].session.close(),
+                1 => return pair.crash(who),
+                2 => pair.ends[who].session.set_history_memory(script.number() << 5),
+                _ => {}
+            },
+        }
+    }
+    pair.subside();
+});

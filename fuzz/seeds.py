@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Writes what fuzz targets begin with to fuzz/corpus/TARGET/: the test vectors, in the form that each target reads, and for
+those that read operations or files a few that do something.
+
+Needs nothing but Python's standard library. Run it from anywhere; `fuzz/run` does.
+"""
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+VECTORS = HERE.parent / "tests" / "vectors"
+
+
+def vectors(file):
+    """Each vector as a dictionary of lists, in the order of its lines."""
+    found = []
+    for line in (VECTORS / file).read_text().splitlines():
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        key, _, value = line.partition(":")
+        if key == "name":
+            found.append({})
+        found[-1].setdefault(key, []).append(value.strip())
+    return found
+
+
+def joined(vector, key):
+    return bytes.fromhex("".join(vector.get(key, [])))
+
+
+def last_slice(front, rest):
+    """Two byte slices as `arbitrary` reads them: the length of the first stands at the end, in as many bytes as it needs."""
+    for width, form in ((1, "<B"), (2, "<H"), (4, "<I")):
+        if len(front) + len(rest) + width <= 1 << (8 * width):
+            return front + rest + struct.pack(form, len(front))
+    raise ValueError("too long")
+
+
+def frames():
+    for file in ("hello.txt", "control.txt", "blocks.txt", "records.txt", "contexts.txt"):
+        yield from (joined(vector, "hex") for vector in vectors(file))
+
+
+def codecs():
+    for file in ("codecs.txt", "contexts.txt"):
+        for vector in vectors(file):
+            room = int(vector.get("room", ["0"])[0]) or len(joined(vector, "plain"))
+            yield struct.pack("<H", min(room, 0xFFFF)) + joined(vector, "hex")
+
+
+def session():
+    for file in ("session.txt", "left.txt"):
+        for vector in vectors(file):
+            for side in ("connector", "acceptor"):
+                said = joined(vector, side)
+                # All of it to one that has heard nothing, and what follows the hello to one that has.
+                yield b"\0" + said
+                hello = 8 + struct.unpack_from("<H", said, 6)[0] + 4 if len(said) > 8 else 0
+                yield b"\1" + said[hello:]
+
+
+def envelope():
+    for vector in vectors("envelope.txt"):
+        held = bytes.fromhex(vector.get("dictionary", [""])[0])
+        yield last_slice(held, joined(vector, "hex"))
+
+
+def corpus():
+    messages = [b"attach request", b"attach accept", b"", b"detach"]
+    yield b"".join(struct.pack("<I", len(it)) + it for it in messages)
+    yield b"one line\nanother\r\nthe last"
+    rows = [{"cell": 17, "load": 0.5}, {"cell": 18, "load": 0.25, "name": "\u00e9"}]
+    yield "\n".join(json.dumps(row) for row in rows).encode()
+    yield json.dumps(rows).encode()
+    udp = struct.pack(">HHHH", 5060, 5060, 8 + 6, 0) + b"INVITE"
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, b"\x7f\0\0\1", b"\x7f\0\0\2")
+    frame = b"\2" * 12 + b"\x08\x00" + ip + udp
+    for magic in (0xA1B2C3D4, 0xA1B23C4D):
+        for order in "<>":
+            head = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65535, 1)
+            packet = struct.pack(order + "IIII", 1, 2, len(frame), len(frame)) + frame
+            yield head + packet * 2
+    block = lambda kind, body: struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+    padded = frame + b"\0" * (-len(frame) % 4)
+    yield (block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + block(1, struct.pack("<HHI", 1, 0, 65535))
+           + block(6, struct.pack("<IIIII", 0, 0, 1, len(frame), len(frame)) + padded) + block(3, struct.pack("<I", len(frame)) + padded))
+
+
+def dictionary():
+    yield from (joined(vector, "dictionary") for vector in vectors("envelope.txt") if "dictionary" in vector)
+    yield from (joined(vector, "prime") for vector in vectors("contexts.txt") if "prime" in vector)
+
+
+def dictionary_cache():
+    """What `dictionary_cache.rs` reads: a size, then operations."""
+    store = lambda number, time: bytes([0, number, 0, time])
+    yield b"\xff" + store(0x11, 1) + store(0x22, 2) + b"\3\x11\3" + b"\4\0\4" + b"\5\x11\5"
+    # Files of other bytes, damaged, cut off, as long as can be, and directories.
+    for what in (0, 1, 2, 0xF3, 4, 5, 6, 7, 8, 9, 10, 11):
+        yield b"\x40" + store(0x31, 1) + bytes([7, what, 0x31, 20]) + b"TLDC\1" + b"\0" * 15 + b"\4\0\4" + store(0x52, 9) + b"\6\x31\6"
+    yield b"\x10" + b"".join(store(number << 4, number) for number in range(16))
+
+
+def resume():
+    """What `resume.rs` reads: four settings, then operations."""
+    settings = bytes([1, 4, 6, 10])
+    begin = b"\0\6" + b"\x80\x02" + b"\x17"  # each side opens a stream
+    send = lambda who, number, code: bytes([who | 2, number, code, number])
+    for fault in (b"\x0d", b"\x0e", b"\x8e", b"\x12", b"\x13\7\0", b"\x14\x10\0"):
+        talk = b"".join(send(who, number, code) for who in (0, 0x80) for number in (0, 1) for code in (5, 140, 230))
+        yield settings + begin + talk + fault + b"\x0f" + talk + b"\x17" + fault + b"\x0f"
+    # Codecs that take their time, windows that fill, time that passes, a crash of either side, a close.
+    yield settings + begin + b"\x3b\xbb" + send(0, 0, 200) * 4 + b"\x17\x0d\x0f\x1c\x9c\x17"
+    yield bytes([9, 0, 0, 0]) + begin + b"\x1d\x9d" + send(0, 0, 230) * 9 + b"\x17\x1a\x18\x17\x3d\x1e\x17"
+    for crash in (0x3F, 0xBF):
+        yield settings + begin + send(0, 0, 140) * 3 + b"\x14\xff\0" + bytes([crash])
+    for close in (0x1F, 0x9F):
+        yield settings + b"\0\6" + send(0, 0, 5) + bytes([close]) + b"\x14\xff\0\x0d\x0f\x17"
+
+
+def main():
+    for make in (frames, codecs, session, envelope, corpus, dictionary, dictionary_cache, resume):
+        directory = HERE / "corpus" / make.__name__
+        directory.mkdir(parents=True, exist_ok=True)
+        seeds = set(make()) - {b""}
+        for seed in seeds:
+            (directory / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
+        print(f"{len(seeds)} seeds for {make.__name__}")
+
+
+if __name__ == "__main__":
+    main()
