@@ -23,6 +23,7 @@
 use super::price::Stages;
 use super::{BlockClass, Cost, Times, stages};
 use crate::codecs::{Arm, typical};
+use crate::control::Texture;
 use crate::control::policy::Situation;
 
 /// What waits to be sent, and how.
@@ -91,7 +92,9 @@ impl Cost {
         most: usize,
     ) -> usize {
         let waits = backlog.plain_len;
-        if waits <= LEAST || most <= LEAST || backlog.held_back {
+        // What runs become is about as long for a short block as for a long one: each cut costs a whole block.
+        let is_runs = situation.texture == Texture::Runs;
+        if waits <= LEAST || most <= LEAST || backlog.held_back || is_runs {
             return most;
         }
         // Classes of blocks that are not sent say what was, not what is.
@@ -197,7 +200,7 @@ mod tests {
     use crate::codecs::CodecId;
     use crate::control::estimate::DecodeEstimates;
     use crate::control::knowledge::{CodecKnowledge, Prices};
-    use crate::control::{Affordable, Fed, LinkEstimator, RttEstimator, Texture};
+    use crate::control::{Affordable, Fed, LinkEstimator, RttEstimator};
     use crate::units::Time;
 
     const MOST: usize = 64 << 10;
@@ -205,6 +208,16 @@ mod tests {
 
     /// What the policy says on a link of so many Mbit/s, with one arm beside identity.
     fn decide(megabits: f64, objective: Objective, arm: Arm, backlog: Backlog) -> usize {
+        decide_on(Texture::Records, megabits, objective, arm, backlog)
+    }
+
+    fn decide_on(
+        texture: Texture,
+        megabits: f64,
+        objective: Objective,
+        arm: Arm,
+        backlog: Backlog,
+    ) -> usize {
         let mut link = LinkEstimator::default();
         let second = (megabits * 125e3) as u64;
         for _ in 0..20 {
@@ -220,7 +233,7 @@ mod tests {
             dictionary: false,
             electable: arms.len(),
             adaptive: arms.len(),
-            texture: Texture::Records,
+            texture,
             queued_behind: 0,
             run: 0,
             link_backlog: 0,
@@ -288,6 +301,15 @@ mod tests {
         // Where the link takes all of the time, a cut costs more than it gains.
         let len = decide(0.1, objective, HISTORY, message);
         assert!(len >= 32 << 10, "{len}");
+    }
+
+    #[test]
+    fn runs_are_not_cut() {
+        let backlog = waiting(MOST, 300);
+        for arm in [HISTORY, HISTORY.alone()] {
+            let len = decide_on(Texture::Runs, 1000.0, Objective::default(), arm, backlog);
+            assert_eq!(len, MOST);
+        }
     }
 
     #[test]
