@@ -97,7 +97,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (mode, title) in MODES {
         println!("\n{title}\n");
         print!("| corpus | Mbit/s | arm |");
-        KIB.iter().for_each(|kib| print!(" {kib} KiB |"));
+        for kib in KIB {
+            print!(" {kib} KiB |");
+        }
         println!(" decided, first | then | default policy, first | then | ms with {USUAL} KiB |");
         println!("|---|--:|---|{}", "--:|".repeat(KIB.len() + 5));
         for (name, messages) in &corpora {
