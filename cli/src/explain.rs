@@ -80,6 +80,9 @@ pub(crate) fn print(
             why(report.verdict)
         )?;
     }
+    if let Some(len) = stats.block_len {
+        say!("  blocks of up to {} at last", text::bytes(len as u64))?;
+    }
     if shown.len() < reports.len() {
         let left = reports.len() - shown.len();
         say!("  and {left} more: --explain=all")?;

@@ -364,6 +364,7 @@ impl Report {
             });
             if arguments.explain.is_some() {
                 row["explain"] = explain::json(&self.stream.reports);
+                row["block_len"] = json!(self.stream.block_len);
             }
             return say!("{row}");
         }

@@ -79,6 +79,7 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
 fn line(decision: &Decision) -> Value {
     json!({
         "at_ns": decision.at.as_nanos(), "stream": decision.stream, "plain_len": decision.plain_len,
+        "block_len": decision.block_len,
         "texture": decision.texture.name(), "arm": decision.arm.to_string(), "reason": decision.reason.name(),
         "link_bps": decision.link_rate.map(|rate| rate.get() * 8.0), "link_backlog": decision.link_backlog,
         "queued_behind": decision.queued_behind, "run": decision.run, "budget_left": decision.budget_left,

@@ -29,7 +29,7 @@ pub use self::link::{Fed, LinkEstimator, LinkRate, RttEstimator};
 pub use self::load::{CpuSet, LoadError, LoadMeter, LoadSource, Processors, Reading};
 pub use self::pid::{CpuGuard, CpuGuardConfig, CpuGuardConfigError};
 pub use self::policy::cost::{ArmReport, CostConfig, Objective, Verdict};
-pub(crate) use self::policy::cost::{BlockClass, Sent};
+pub(crate) use self::policy::cost::{Backlog, BlockClass, Sent};
 pub(crate) use self::policy::{Affordable, Choice, Policy, SentBlock, Situation};
 pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, Round};
 pub use self::shares::{HistoryShareStats, HistoryShares, HistoryTerms, HistoryUse, HolderId};

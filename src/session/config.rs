@@ -174,8 +174,9 @@ impl SessionConfig {
         self
     }
 
-    /// Plain bytes that a block sent under backlog aims at. Default 64 KiB (decisions.md: larger
-    /// blocks hardly compress better). At most what the peer receives.
+    /// Plain bytes that a block holds at most, of what waits. Default 64 KiB (decisions.md: larger
+    /// blocks hardly compress better). At most what the peer receives. The cost policy builds shorter ones where messages arrive
+    /// sooner for it; others build blocks as long as this.
     #[must_use]
     pub const fn block_len(mut self, len: usize) -> Self {
         self.block_len = len;

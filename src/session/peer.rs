@@ -80,8 +80,8 @@ impl Session {
         });
         let peer_block = usize::try_from(hello.max_block).unwrap_or(usize::MAX) - HEADER_SLACK;
         let block_len = self.config.block_len.min(peer_block);
-        self.sender
-            .begin(arms, with_check, block_len.min(longest_for(hello)));
+        let lens = (block_len.min(longest_for(hello)), self.config.send_queue);
+        self.sender.begin(arms, with_check, lens);
         self.receiver.begin(with_check);
         self.peer = Peer {
             max_message: hello.max_message,

@@ -49,6 +49,8 @@ pub struct StreamStats {
     pub failed: u64,
     /// The latest choice and why it was made.
     pub latest: Option<(Arm, Reason)>,
+    /// How long the latest block might have become, plain bytes, of what waited; `None` before the first.
+    pub block_len: Option<usize>,
     /// How often a block was given another arm than the block before.
     pub switches: u64,
     /// Estimated time that the choices cost over the best arm's estimate at the time, summed over

@@ -22,6 +22,8 @@ pub struct Decision {
     pub stream: String,
     /// Plain bytes that the block was expected to have.
     pub plain_len: usize,
+    /// .. of so many that it might have become.
+    pub block_len: usize,
     /// What they look like.
     pub texture: Texture,
     /// The arm.
@@ -50,6 +52,7 @@ impl Decision {
             at: situation.now,
             stream: stream.name.clone(),
             plain_len: situation.plain_len,
+            block_len: stream.stats.block_len.unwrap_or(situation.plain_len),
             texture: situation.texture,
             arm: situation.arms[choice.arm],
             reason: choice.reason,

@@ -1,6 +1,7 @@
 //! Experiments in virtual time: sessions, links and processors of the simulator.
 
 mod absurd;
+mod blocks;
 mod change;
 mod common;
 mod connections;

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use fastrand::Rng;
 
-use self::cost::{ArmReport, Cost, CostConfig};
+use self::cost::{ArmReport, Backlog, Cost, CostConfig};
 use self::majority::Majority;
 use super::estimate::{DecodeEstimates, StreamEstimates};
 use super::knowledge::{CodecKnowledge, Prices};
@@ -349,6 +349,19 @@ impl Policy {
         into.clear();
         if let Kind::Cost(cost) = &mut self.kind {
             cost.plan_shadows(situation, allowance_nanos, into);
+        }
+    }
+
+    /// How long the next block may grow of what waits, at most `most` plain bytes: that, with policies that do not estimate.
+    pub(crate) fn block_len(
+        &mut self,
+        situation: &Situation<'_>,
+        backlog: Backlog,
+        most: usize,
+    ) -> usize {
+        match &mut self.kind {
+            Kind::Cost(cost) => cost.block_len(situation, backlog, most),
+            _ => most,
         }
     }
 

@@ -126,7 +126,12 @@ impl Sender {
     }
 
     /// What any decision of this moment looks at; what it is about is left open.
-    fn situation<'a>(&'a self, now: Time, group: GroupId, path: &'a Path) -> Situation<'a> {
+    pub(super) fn situation<'a>(
+        &'a self,
+        now: Time,
+        group: GroupId,
+        path: &'a Path,
+    ) -> Situation<'a> {
         let link = &path.known.link;
         Situation {
             now,
@@ -159,7 +164,8 @@ impl Sender {
 
     /// What is known of each arm for the next block of a stream, or one of the latest length.
     pub(in crate::session) fn explain(&self, stream: &Stream, path: &Path) -> Vec<ArmReport> {
-        let queued = stream.send.plain_len().min(self.block_len);
+        let longest = stream.stats.block_len.unwrap_or(self.block_len);
+        let queued = stream.send.plain_len().min(longest);
         let (latest_len, latest_texture) = stream.latest_block;
         let (plain_len, texture) = if queued > 0 {
             (queued, texture_of(stream))

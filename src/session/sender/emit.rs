@@ -257,11 +257,12 @@ impl Sender {
         let held = path.unsent().map_or(was_blocked, |unsent| unsent > 0);
         let fed = if self.block_waits(start) || held {
             Fed::Backlogged
-        } else if self.run > 0 && arm != Arm::IDENTITY {
+        } else if self.run > 0 && self.period.follows && arm != Arm::IDENTITY {
             Fed::EndBound
         } else {
             Fed::Overlapping
         };
+        self.last_block_start = start;
         self.last_block_end = self.output.position();
         let goes_on = !self.ready.is_empty() && self.output.len() < self.output_limit;
         path.known.codecs.overhead.on_emitted(now, goes_on);

@@ -3,6 +3,7 @@
 mod chains;
 mod choose;
 mod emit;
+mod length;
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use fastrand::Rng;
 
 use self::chains::Chains;
 pub(super) use self::choose::late_bytes;
-use self::choose::texture_of;
+use self::length::Period;
 use super::block::BlockBuilder;
 use super::dictionaries::{DictionaryUse, RecalledHistories, SendDictionaries};
 use super::event::Event;
@@ -79,6 +80,8 @@ pub(super) struct Sender {
     chains: Chains,
     with_check: bool,
     block_len: usize,
+    /// Bytes that a stream's queue takes.
+    send_queue: usize,
     rng: Rng,
     builder: BlockBuilder,
     job: Option<EncodeJob>,
@@ -98,12 +101,15 @@ pub(super) struct Sender {
     pub(super) trace: Trace,
     /// Blocks built without a pause.
     run: u32,
+    /// What was sent since nothing waited.
+    period: Period,
     decided_at: Time,
     /// Whether the peer was starved at the latest decision, and the codec time that it could take.
     constraints: (bool, Affordable),
     /// This end's processor load.
     pub(super) load: CpuLoad,
-    /// Output position after the latest block.
+    /// Output positions before and after the latest block.
+    last_block_start: u64,
     last_block_end: u64,
     /// What is sent ahead of acknowledgements while the rate is not known.
     pub(super) flight: Flight,
@@ -111,6 +117,8 @@ pub(super) struct Sender {
     budget_at: Option<Time>,
     /// Output that may wait before no more is built.
     output_limit: usize,
+    /// Whether the link has shown its rate: it does so sooner where several blocks wait.
+    rate_known: bool,
     /// Nothing more is sent before an acknowledgement comes, so it should come soon.
     pub(super) wants_probe: bool,
     /// When the output last became not empty, and its position then.
@@ -130,6 +138,7 @@ impl Sender {
             chains: Chains::default(),
             with_check: true,
             block_len: 0,
+            send_queue: 0,
             rng: Rng::with_seed(seed),
             builder: BlockBuilder::default(),
             job: None,
@@ -144,23 +153,32 @@ impl Sender {
             shadows: Shadows::default(),
             trace: Trace::default(),
             run: 0,
+            period: Period::default(),
             decided_at: Time::ZERO,
             constraints: (false, Affordable::default()),
             load: CpuLoad::IDLE,
+            last_block_start: 0,
             last_block_end: 0,
             flight: Flight::default(),
             budget_at: None,
             output_limit: 0,
+            rate_known: false,
             wants_probe: false,
             offered: None,
         }
     }
 
     /// The handshake is complete.
-    pub(super) fn begin(&mut self, arms: Arms, with_check: bool, block_len: usize) {
+    pub(super) fn begin(
+        &mut self,
+        arms: Arms,
+        with_check: bool,
+        (block_len, send_queue): (usize, usize),
+    ) {
         self.arms = arms;
         self.with_check = with_check;
         self.block_len = block_len;
+        self.send_queue = send_queue;
     }
 
     /// Streams get their turns anew.
@@ -185,6 +203,8 @@ impl Sender {
         self.piece_at = None;
         self.last_slot = None;
         self.run = 0;
+        self.period = Period::default();
+        self.last_block_start = 0;
         self.last_block_end = 0;
         self.flight = Flight::default();
         self.budget_at = None;
@@ -203,7 +223,7 @@ impl Sender {
         let builds = self.encoding.is_none()
             && !self.ready.is_empty()
             && !self.retained.is_full()
-            && self.output.len() < self.output_limit;
+            && self.has_room();
         let held = self.flight.held_until().into_iter();
         held.chain(self.budget_at).min().filter(|_| builds)
     }
@@ -225,7 +245,7 @@ impl Sender {
         self.job.take()
     }
 
-    /// Builds blocks until one's worth of output waits to be written or a codec has work.
+    /// Builds blocks until one waits to be written or a codec has work.
     pub(super) fn fill(
         &mut self,
         now: Time,
@@ -234,9 +254,10 @@ impl Sender {
         events: &mut VecDeque<Event>,
     ) {
         self.output_limit = self.late_limit(&path.known.link);
+        self.rate_known = matches!(path.known.link.rate(), LinkRate::About(_));
         self.budget_at = None;
         while self.encoding.is_none()
-            && self.output.len() < self.output_limit
+            && self.has_room()
             && !self.ready.is_empty()
             && !self.retained.is_full()
             && self.build(now, streams, path, events)
@@ -284,12 +305,7 @@ impl Sender {
                 return false;
             }
         }
-        let queued = stream.send.plain_len().saturating_mul(self.ready.len());
-        let wanted = Wanted {
-            plain_len: queued.min(block_len),
-            queued_behind: queued.saturating_sub(block_len),
-            texture: texture_of(stream),
-        };
+        let (block_len, wanted) = self.wanted(now, stream, block_len, path);
         let choice = if company.sensitive {
             self.pass_by(now, path)
         } else {
@@ -323,6 +339,8 @@ impl Sender {
             }
             return true;
         }
+        self.period
+            .on_block(self.builder.plain_len, self.ready.is_empty());
         self.run = if self.ready.is_empty() && !self.block_waits(self.output.position()) {
             self.run / 2
         } else {
@@ -500,6 +518,14 @@ impl Sender {
         while let Some(id) = passed.pop_back() {
             self.ready.push_front(id);
         }
+    }
+
+    /// Whether the output takes another block: one at most waits behind what is being written where those that come later
+    /// may take more messages along.
+    fn has_room(&self) -> bool {
+        let written = self.output.position() - self.output.len() as u64;
+        let waits = self.last_block_end > written && self.last_block_start >= written;
+        !(waits && self.rate_known && self.period.may_grow) && self.output.len() < self.output_limit
     }
 
     /// Whether a block before output position `before` is not written yet; control frames do not count.

@@ -12,6 +12,7 @@ use crate::codecs::{Arm, CodecId};
 use crate::control::{MajorityConfig, Reason};
 use crate::wire::{Close, CloseCode, Frame, GroupId, parse_frame};
 
+mod ahead;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod dictionaries;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]

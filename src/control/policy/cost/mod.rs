@@ -6,12 +6,14 @@
 //! ```
 
 mod explain;
+mod length;
 mod model;
 mod price;
 
 use core::time::Duration;
 
 pub use self::explain::{ArmReport, Verdict};
+pub(crate) use self::length::Backlog;
 pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
@@ -168,6 +170,8 @@ pub(super) struct Cost {
     lacked: f64,
     /// What a change of arms loses by that, in shares of a block's cost.
     switching: f64,
+    /// The longest that a block of a backlog was to be at last.
+    reach: usize,
 }
 
 impl Cost {
@@ -190,6 +194,7 @@ impl Cost {
             unpaired: 0,
             lacked: 0.0,
             switching: 0.0,
+            reach: usize::MAX,
         }
     }
 

@@ -1,0 +1,81 @@
+//! How long the next block may grow, as the policy sees it.
+
+use super::choose::texture_of;
+use super::{Sender, Wanted};
+use crate::control::{Backlog, Situation};
+use crate::session::path::Path;
+use crate::session::stream::Stream;
+use crate::units::Time;
+
+/// A queue of which this part is in use is taken to hold the application back: one that is drained faster than
+/// it is filled again is not full when a block is built. Arbitrary.
+const HELD_BACK: usize = 2;
+
+/// What was sent since nothing waited, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Period {
+    /// Plain bytes in blocks.
+    sent: u64,
+    /// Whether the block that was built last is not the first.
+    pub(super) follows: bool,
+    /// Whether the application waited for room.
+    held_back: bool,
+    /// Whether blocks that are built later may hold more: several messages wait, and the application is not held back.
+    pub(super) may_grow: bool,
+}
+
+impl Period {
+    /// A block was built, and all that waited may be in it.
+    pub(super) fn on_block(&mut self, plain_len: usize, is_all: bool) {
+        self.follows = self.sent > 0;
+        if is_all {
+            self.sent = 0;
+            self.held_back = false;
+        } else {
+            self.sent = self.sent.saturating_add(plain_len as u64);
+        }
+    }
+}
+
+impl Sender {
+    /// The block to be built of what waits, and how long it may grow, at most `most` plain bytes; it begins with messages
+    /// of `stream`.
+    pub(super) fn wanted(
+        &mut self,
+        now: Time,
+        stream: &mut Stream,
+        most: usize,
+        path: &Path,
+    ) -> (usize, Wanted) {
+        let texture = texture_of(stream);
+        let send = &stream.send;
+        let company = send.company();
+        let queued = send.plain_len().saturating_mul(self.ready.len());
+        // A message alone never waits for room.
+        let several = send.queue.len() > 1;
+        self.period.held_back |= several && send.queued_bytes >= self.send_queue / HELD_BACK;
+        self.period.may_grow = several && !self.period.held_back;
+        let block_len = if company.sensitive {
+            most
+        } else {
+            let backlog = Backlog {
+                plain_len: queued,
+                messages: send.queue.len().saturating_mul(self.ready.len()),
+                since_pause: self.period.sent,
+                held_back: self.period.held_back,
+            };
+            let situation = Situation {
+                texture,
+                ..self.situation(now, company.group, path)
+            };
+            stream.policy.block_len(&situation, backlog, most)
+        };
+        stream.stats.block_len = Some(block_len);
+        let wanted = Wanted {
+            plain_len: queued.min(block_len),
+            queued_behind: queued.saturating_sub(block_len),
+            texture,
+        };
+        (block_len, wanted)
+    }
+}
