@@ -157,6 +157,8 @@ pub(super) struct Inflight {
     queue: LinkQueue,
     wire_unacked: u64,
     plain_unacked: u64,
+    /// Bytes of the blocks that are acknowledged: on the wire, and before they were encoded.
+    acked_bytes: (u64, u64),
     /// The first one-way time, by the peer's clock less ours, ns.
     one_way_origin: Option<i128>,
     /// Frames that were sent when the link was last found to be faster than an end.
@@ -231,6 +233,12 @@ impl Inflight {
         } else {
             self.plain_unacked
         }
+    }
+
+    /// Plain bytes for each that acknowledged blocks had on the wire, at least 1.
+    pub(super) fn ratio(&self) -> f64 {
+        let (wire, plain) = self.acked_bytes;
+        (plain as f64 / wire.max(1) as f64).max(1.0)
     }
 
     /// The socket has taken so many bytes.
@@ -414,10 +422,7 @@ impl Inflight {
                 first = Some(*block);
             }
             last = Some(*block);
-            self.wire_unacked -= block.wire_len as u64;
-            self.plain_unacked -= block.plain_len as u64;
-            self.blocks.pop_front();
-            self.written = self.written.saturating_sub(1);
+            self.pop_acked();
         }
         let (Some(first), Some(last)) = (first, last) else {
             return Ok(());
@@ -488,6 +493,18 @@ impl Inflight {
             self.queue.bytes = 0.0;
         }
         Ok(())
+    }
+
+    /// The oldest block is acknowledged.
+    fn pop_acked(&mut self) {
+        if let Some(block) = self.blocks.pop_front() {
+            let (wire_len, plain_len) = (block.wire_len as u64, block.plain_len as u64);
+            self.wire_unacked -= wire_len;
+            self.plain_unacked -= plain_len;
+            self.acked_bytes.0 += wire_len;
+            self.acked_bytes.1 += plain_len;
+            self.written = self.written.saturating_sub(1);
+        }
     }
 
     /// What came since the receiver last waited is acknowledged up to frame `last`; whether it has
@@ -571,5 +588,40 @@ impl Inflight {
             self.absurd += 1;
         }
         rtt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_count_as_what_they_became_once_some_are_acknowledged() {
+        let mut inflight = Inflight::default();
+        let mut link = LinkEstimator::default();
+        inflight.on_block(500, 4000, 500, Fed::Overlapping);
+        inflight.on_written(Time::ZERO, 500, None);
+        assert_eq!(inflight.ahead(), 4000);
+        assert!((inflight.ratio() - 1.0).abs() < f64::EPSILON);
+        let now = Time::from_nanos(1_000_000);
+        let ack = Ack {
+            frames: 1,
+            wire_bytes: 500,
+            received_nanos: 500_000,
+            ..Ack::default()
+        };
+        inflight
+            .on_ack(now, &ack, 500, None, &mut link)
+            .expect("of what was sent");
+        inflight.on_block(1000, 8000, 1500, Fed::Overlapping);
+        assert_eq!(inflight.ahead(), 1000);
+        assert!((inflight.ratio() - 8.0).abs() < f64::EPSILON);
+        // What grows instead counts as it is.
+        let mut grown = Inflight {
+            acked_bytes: (110, 100),
+            ..Inflight::default()
+        };
+        grown.on_block(110, 100, 110, Fed::Overlapping);
+        assert!((grown.ratio() - 1.0).abs() < f64::EPSILON);
     }
 }

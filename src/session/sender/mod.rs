@@ -295,7 +295,9 @@ impl Sender {
                 self.wants_probe = true;
                 return self.pass_to_fixed(streams);
             };
-            block_len = block_len.min(longest);
+            // Once acknowledged, blocks count as what they became: so do those to come.
+            let longest = longest as f64 * self.inflight.ratio();
+            block_len = block_len.min(longest as usize);
         }
         let company = stream.send.company();
         let budget_left = !self.budget.available(now).is_zero();
