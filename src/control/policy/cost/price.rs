@@ -100,6 +100,15 @@ impl Stages {
         (wire_len + BLOCK_OVERHEAD) * self.link_nanos_per_byte
     }
 
+    /// Time that this end spends on a block besides encoding it, which takes `encode_nanos`, ns.
+    pub(crate) fn besides_nanos(&self, encode_nanos: f64) -> f64 {
+        if encode_nanos > MAX_INLINE.as_nanos() as f64 {
+            self.overhead_nanos + self.handover_nanos
+        } else {
+            self.overhead_nanos
+        }
+    }
+
     /// What the block costs with these times, ns of message time.
     pub(crate) fn cost(&self, times: Times, objective: Objective) -> f64 {
         let Times {
@@ -107,12 +116,7 @@ impl Stages {
             wire_len,
             decode_nanos,
         } = times;
-        let handover = if encode_nanos > MAX_INLINE.as_nanos() as f64 {
-            self.handover_nanos
-        } else {
-            0.0
-        };
-        let here = encode_nanos + self.overhead_nanos + handover;
+        let here = encode_nanos + self.besides_nanos(encode_nanos);
         let link = (here - self.link_backlog_nanos).max(0.0) + self.link_nanos(wire_len);
         let behind = self.followers * (decode_nanos - link).max(0.0);
         let time = link + (decode_nanos + behind) / (1.0 + self.followers);
