@@ -38,6 +38,7 @@ impl End {
     }
 }
 
+#[cfg(feature = "zstd")]
 #[test]
 fn an_application_that_is_held_back_has_no_more_than_a_longest_block_built_in_advance() {
     let mut pair = Pair::new(&config(PolicyConfig::default()).send_queue(512 << 10));
