@@ -12,7 +12,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use quinn::{ConnectionError, Endpoint, EndpointConfig, ServerConfig, TokioRuntime};
 use tokio::net::lookup_host;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,11 +21,11 @@ use tokio_rustls::rustls::{self, AlertDescription};
 
 pub(super) use self::carrier::QuicCarrier;
 use super::limits::Place;
-use super::resume::Carrier;
 use super::shared::Shared;
-use super::tls::{Failure, MAX_HANDSHAKES, TlsError, identity_of, known_as, note, server_name};
-use super::{Address, ConnectError, Connection, Node, PeerIdentity};
-use crate::session::{Role, SessionError};
+use super::tls::{
+    Failure, MAX_HANDSHAKES, Secured, SecuredStream, TlsError, identity_of, server_name,
+};
+use super::{Address, ConnectError, Connection, Node};
 
 /// How long an address of a host has for its answer before the next one is tried beside it: RFC 8305, section 8
 /// ("Connection Attempt Delay").
@@ -105,14 +104,15 @@ async fn refuse(endpoint: Endpoint) {
     }
 }
 
-/// A stream to a peer, and who that has proved to be.
-struct Secured {
+/// A stream to a peer.
+struct QuicStream {
     connection: quinn::Connection,
     streams: (quinn::SendStream, quinn::RecvStream),
-    identity: Option<PeerIdentity>,
 }
 
-impl Secured {
+impl SecuredStream for QuicStream {
+    type Carrier = QuicCarrier;
+
     fn carrier(self, shared: &Arc<Shared>, place: Option<Place>) -> QuicCarrier {
         QuicCarrier::new(self.connection, self.streams, Arc::clone(shared), place)
     }
@@ -124,47 +124,19 @@ impl Node {
         host: &str,
         address: &Address,
     ) -> Result<Connection, ConnectError> {
-        let began = self.clock.now();
-        let secured = self.dial_quic(host, address).await?;
-        let shared = self.new_shared();
-        let identity = secured.identity;
-        let again = {
-            let (node, host, address) = (self.clone(), host.to_owned(), address.clone());
-            let shared = Arc::clone(&shared);
-            move || {
-                let (node, host, address) = (node.clone(), host.clone(), address.clone());
-                let shared = Arc::clone(&shared);
-                async move {
-                    let secured = node.dial_quic(&host, &address).await;
-                    let secured = secured.map_err(io::Error::other)?;
-                    if secured.identity != identity {
-                        return Err(io::Error::other("another peer than before"));
-                    }
-                    Ok(secured.carrier(&shared, None))
-                }
-            }
+        let dial = |node: Self, host: String, address: Address| async move {
+            node.dial_quic(&host, &address).await
         };
-        let another = self.redial(again)?;
-        if let Some(identity) = identity {
-            shared.identity.get_or_init(|| identity);
-        }
-        let carrier = Carrier {
-            io: secured.carrier(&shared, None),
-            input: BytesMut::new(),
-            another,
-        };
-        let known_as = known_as(identity, host);
-        self.drive(carrier, Role::Connector, known_as, &shared, began)?;
-        Ok(Connection::new(shared, address.to_string()))
+        self.connect_secured(host, address, dial).await
     }
 
     /// Connects, with the settings of now, to the first address of the host that answers.
-    async fn dial_quic(&self, host: &str, address: &Address) -> Result<Secured, ConnectError> {
-        let peer = address.to_string();
-        let failed = |source| ConnectError::Tls {
-            address: peer.clone(),
-            source,
-        };
+    async fn dial_quic(
+        &self,
+        host: &str,
+        address: &Address,
+    ) -> Result<Secured<QuicStream>, ConnectError> {
+        let limit = self.session.handshake_limit();
         let impossible = |source| ConnectError::Io {
             address: address.clone(),
             source,
@@ -175,7 +147,7 @@ impl Node {
         })?;
         let name = match &setup.server_name {
             Some(name) => name.clone(),
-            None => server_name(host).map_err(failed)?,
+            None => server_name(host).map_err(|error| Failure::Tls(error).of(address, limit))?,
         };
         let config = settings::client(&setup.config).map_err(impossible)?;
         let addresses: Vec<_> = lookup_host(host).await.map_err(impossible)?.collect();
@@ -183,7 +155,6 @@ impl Node {
             let none = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
             return Err(impossible(none));
         }
-        let limit = self.session.handshake_limit();
         let attempts = addresses.into_iter().map(|at| {
             let (config, name) = (config.clone(), name.to_str().into_owned());
             async move {
@@ -199,19 +170,11 @@ impl Node {
         });
         let result = tokio::time::timeout(limit, first_of(attempts)).await;
         let result = result.unwrap_or(Err(Unreached::Failed(Failure::TimedOut)));
-        let lost = |source| ConnectError::Handshake {
-            address: peer.clone(),
-            source,
-        };
-        match result.and_then(|(connection, streams)| Ok(secure(connection, streams)?)) {
-            Ok(secured) => Ok(secured),
-            Err(Unreached::System(error)) => Err(impossible(error)),
-            Err(Unreached::Failed(Failure::Tls(error))) => Err(failed(error)),
-            Err(Unreached::Failed(Failure::Lost)) => Err(lost(SessionError::ConnectionLost)),
-            Err(Unreached::Failed(Failure::TimedOut)) => {
-                Err(lost(SessionError::HandshakeTimeout { limit }))
-            }
-        }
+        let secured = result.and_then(|(connection, streams)| Ok(secure(connection, streams)?));
+        secured.map_err(|error| match error {
+            Unreached::System(error) => impossible(error),
+            Unreached::Failed(failure) => failure.of(address, limit),
+        })
     }
 
     pub(super) async fn bind_quic(
@@ -258,23 +221,8 @@ impl Node {
         let shared = self.new_shared();
         let limit = self.session.handshake_limit();
         let result = tokio::time::timeout(limit, accept(incoming, &tls)).await;
-        match result.unwrap_or(Err(Failure::TimedOut)) {
-            Ok(secured) => {
-                let identity = secured.identity;
-                if let Some(identity) = identity {
-                    shared.identity.get_or_init(|| identity);
-                }
-                let known_as = known_as(identity, &peer.ip().to_string());
-                let carrier = secured.carrier(&shared, Some(place));
-                self.accepted(carrier, peer.to_string(), known_as, shared)
-                    .await
-            }
-            Err(failure) => {
-                note(&shared, failure, limit);
-                shared.fail(SessionError::ConnectionLost);
-                Some(Ok(Connection::new(shared, peer.to_string())))
-            }
-        }
+        let result = result.unwrap_or(Err(Failure::TimedOut));
+        self.take_in_secured(result, peer, shared, place).await
     }
 }
 
@@ -338,7 +286,10 @@ where
 }
 
 /// The handshake at the listening end, and the stream that the peer opens with its hello.
-async fn accept(incoming: Incoming, tls: &rustls::ServerConfig) -> Result<Secured, Failure> {
+async fn accept(
+    incoming: Incoming,
+    tls: &rustls::ServerConfig,
+) -> Result<Secured<QuicStream>, Failure> {
     let Incoming {
         begun,
         mut settings,
@@ -358,7 +309,7 @@ async fn accept(incoming: Incoming, tls: &rustls::ServerConfig) -> Result<Secure
 fn secure(
     connection: quinn::Connection,
     streams: (quinn::SendStream, quinn::RecvStream),
-) -> Result<Secured, Failure> {
+) -> Result<Secured<QuicStream>, Failure> {
     // QUIC has no connection without an agreed protocol (RFC 9001, 8.1), so that it is this one. Only a certificate that
     // was judged to be valid gets here.
     let certificates = connection
@@ -368,11 +319,11 @@ fn secure(
         .as_ref()
         .and_then(|certificates| certificates.first());
     let identity = certificate.map(identity_of).transpose()?;
-    Ok(Secured {
+    let stream = QuicStream {
         connection,
         streams,
-        identity,
-    })
+    };
+    Ok(Secured { stream, identity })
 }
 
 /// Why a connection ended, as far as it is to be told.

@@ -15,6 +15,7 @@ use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
+use super::Secured;
 use super::{ALPN, TlsError};
 use crate::transport::PeerIdentity;
 
@@ -37,19 +38,12 @@ impl From<&io::Error> for Failure {
     }
 }
 
-/// An encrypted stream, and who the peer has proved to be on it.
-#[derive(Debug)]
-pub(super) struct Secured {
-    pub(super) stream: TlsStream<TcpStream>,
-    pub(super) identity: Option<PeerIdentity>,
-}
-
 pub(super) async fn connect(
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
     socket: TcpStream,
     limit: Duration,
-) -> Result<Secured, Failure> {
+) -> Result<Secured<TlsStream<TcpStream>>, Failure> {
     let handshake = TlsConnector::from(config).connect(name, socket);
     finish(limit, handshake.into_fallible()).await
 }
@@ -58,12 +52,15 @@ pub(super) async fn accept(
     config: Arc<ServerConfig>,
     socket: TcpStream,
     limit: Duration,
-) -> Result<Secured, Failure> {
+) -> Result<Secured<TlsStream<TcpStream>>, Failure> {
     let handshake = TlsAcceptor::from(config).accept(socket);
     finish(limit, handshake.into_fallible()).await
 }
 
-async fn finish<F, S>(limit: Duration, handshake: F) -> Result<Secured, Failure>
+async fn finish<F, S>(
+    limit: Duration,
+    handshake: F,
+) -> Result<Secured<TlsStream<TcpStream>>, Failure>
 where
     F: Future<Output = Result<S, (io::Error, TcpStream)>> + Send + 'static,
     S: Send,
@@ -92,7 +89,7 @@ async fn linger(mut socket: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-fn secure(stream: TlsStream<TcpStream>) -> Result<Secured, Failure> {
+fn secure(stream: TlsStream<TcpStream>) -> Result<Secured<TlsStream<TcpStream>>, Failure> {
     let (_, session) = stream.get_ref();
     // A peer that names no protocol is let through by rustls.
     if session.alpn_protocol() != Some(ALPN) {

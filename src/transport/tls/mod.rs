@@ -6,16 +6,16 @@
 mod config;
 mod error;
 mod handshake;
+mod secured;
 mod stream;
 
 use core::time::Duration;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use bytes::BytesMut;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_rustls::TlsStream;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -23,14 +23,14 @@ pub(super) use self::config::ClientSetup;
 pub use self::config::{ClientAuth, ClientTls, ServerTls, TlsIdentity, TlsRoots};
 pub use self::error::{TlsConfigError, TlsError};
 pub(super) use self::handshake::Failure;
-use self::handshake::Secured;
 #[cfg(feature = "quic")]
 pub(super) use self::handshake::identity_of;
+pub(super) use self::secured::{Secured, SecuredStream};
 pub(super) use self::stream::TlsCarrier;
 use super::limits::Place;
 use super::memory::KnownAs;
 use super::node::connect_tcp;
-use super::resume::{Another, Carrier};
+use super::resume::Another;
 use super::shared::{Shared, lock};
 use super::{Address, ConnectError, Connection, Node, PeerIdentity, socket};
 use crate::session::{Role, Session, SessionError};
@@ -97,52 +97,26 @@ impl Node {
         host: &str,
         address: &Address,
     ) -> Result<Connection, ConnectError> {
-        let began = self.clock.now();
-        let secured = self.dial_tls(host, address).await?;
-        let shared = self.new_shared();
-        let identity = secured.identity;
-        let again = {
-            let (node, host, address) = (self.clone(), host.to_owned(), address.clone());
-            let shared = Arc::clone(&shared);
-            move || {
-                let (node, host, address) = (node.clone(), host.clone(), address.clone());
-                let shared = Arc::clone(&shared);
-                async move {
-                    let secured = node.dial_tls(&host, &address).await;
-                    let secured = secured.map_err(io::Error::other)?;
-                    if secured.identity != identity {
-                        return Err(io::Error::other("another peer than before"));
-                    }
-                    Ok(TlsCarrier::new(secured.stream, shared, None))
-                }
-            }
+        let dial = |node: Self, host: String, address: Address| async move {
+            node.dial_tls(&host, &address).await
         };
-        let another = self.redial(again)?;
-        let known_as = known_as(identity, host);
-        self.secure(
-            secured,
-            (Role::Connector, another, None),
-            known_as,
-            &shared,
-            began,
-        )?;
-        Ok(Connection::new(shared, address.to_string()))
+        self.connect_secured(host, address, dial).await
     }
 
     /// Connects, with the settings of now, and completes TLS's handshake.
-    async fn dial_tls(&self, host: &str, address: &Address) -> Result<Secured, ConnectError> {
-        let peer = address.to_string();
-        let failed = |source| ConnectError::Tls {
-            address: peer.clone(),
-            source,
-        };
+    async fn dial_tls(
+        &self,
+        host: &str,
+        address: &Address,
+    ) -> Result<Secured<TlsStream<TcpStream>>, ConnectError> {
+        let limit = self.session.handshake_limit();
         let setup = self.shared.tls.client();
         let setup = setup.ok_or_else(|| ConnectError::NoTls {
             address: address.clone(),
         })?;
         let name = match setup.server_name {
             Some(name) => name,
-            None => server_name(host).map_err(failed)?,
+            None => server_name(host).map_err(|error| Failure::Tls(error).of(address, limit))?,
         };
         let tcp = async {
             let tcp = connect_tcp(host).await?;
@@ -153,17 +127,8 @@ impl Node {
             address: address.clone(),
             source,
         })?;
-        let limit = self.session.handshake_limit();
-        let lost = |source| ConnectError::Handshake {
-            address: peer.clone(),
-            source,
-        };
-        match handshake::connect(setup.config, name, tcp, limit).await {
-            Ok(secured) => Ok(secured),
-            Err(Failure::Tls(error)) => Err(failed(error)),
-            Err(Failure::Lost) => Err(lost(SessionError::ConnectionLost)),
-            Err(Failure::TimedOut) => Err(lost(SessionError::HandshakeTimeout { limit })),
-        }
+        let secured = handshake::connect(setup.config, name, tcp, limit).await;
+        secured.map_err(|failure| failure.of(address, limit))
     }
 
     /// Whether the node can listen with TLS: what would fail with every connection fails before the first.
@@ -195,22 +160,7 @@ impl Node {
         let limit = self.session.handshake_limit();
         let result = handshake::accept(config, tcp, limit).await;
         drop(permit);
-        match result {
-            Ok(Secured { stream, identity }) => {
-                if let Some(identity) = identity {
-                    shared.identity.get_or_init(|| identity);
-                }
-                let known_as = known_as(identity, &peer.ip().to_string());
-                let carrier = TlsCarrier::new(stream, Arc::clone(&shared), Some(place));
-                self.accepted(carrier, peer.to_string(), known_as, shared)
-                    .await
-            }
-            Err(failure) => {
-                note(&shared, failure, limit);
-                shared.fail(SessionError::ConnectionLost);
-                Some(Ok(Connection::new(shared, peer.to_string())))
-            }
-        }
+        self.take_in_secured(result, peer, shared, place).await
     }
 
     /// A connection whose handshakes, TLS's and then the session's, go on by themselves.
@@ -236,9 +186,9 @@ impl Node {
             let result = handshake::accept(config, tcp, limit).await;
             match result {
                 Ok(secured) => {
-                    let known_as = known_as(secured.identity, &peer.ip().to_string());
                     let role = (Role::Acceptor, Another::None, Some(place));
-                    let started = node.secure(secured, role, known_as, &pending.shared, began);
+                    let met_at = peer.ip().to_string();
+                    let started = node.secure(secured, role, &met_at, &pending.shared, began);
                     // Without random numbers there is no session.
                     pending.is_over = started.is_ok();
                 }
@@ -250,31 +200,11 @@ impl Node {
         });
         Connection::new(shared, peer.to_string())
     }
-
-    /// Begins the session over an encrypted stream.
-    fn secure(
-        &self,
-        Secured { stream, identity }: Secured,
-        (role, another, place): (Role, Another<TlsCarrier>, Option<Place>),
-        known_as: KnownAs,
-        shared: &Arc<Shared>,
-        began: crate::units::Time,
-    ) -> Result<(), ConnectError> {
-        if let Some(identity) = identity {
-            shared.identity.get_or_init(|| identity);
-        }
-        let carrier = Carrier {
-            io: TlsCarrier::new(stream, Arc::clone(shared), place),
-            input: BytesMut::new(),
-            another,
-        };
-        self.drive(carrier, role, known_as, shared, began)
-    }
 }
 
 /// A peer is remembered as who it has proved to be, wherever it is met. One that has not is met at its place, but is not
 /// taken for who is met there without TLS. (No address has a space in it.)
-pub(super) fn known_as(identity: Option<PeerIdentity>, place: &str) -> KnownAs {
+fn known_as(identity: Option<PeerIdentity>, place: &str) -> KnownAs {
     KnownAs::Peer(match identity {
         Some(identity) => format!("identity {identity}"),
         None => format!("tls {place}"),
@@ -290,7 +220,7 @@ pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
 }
 
 /// Keeps why there was no handshake for the connection's handles.
-pub(super) fn note(shared: &Shared, failure: Failure, limit: Duration) {
+fn note(shared: &Shared, failure: Failure, limit: Duration) {
     match failure {
         Failure::Tls(error) => {
             shared.tls_failure.get_or_init(|| error);

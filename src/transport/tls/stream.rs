@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
-use super::TlsError;
+use super::{SecuredStream, TlsError};
 use crate::transport::limits::Place;
 use crate::transport::shared::Shared;
 
@@ -31,18 +31,6 @@ pub(in crate::transport) struct TlsCarrier {
 }
 
 impl TlsCarrier {
-    pub(super) const fn new(
-        stream: TlsStream<TcpStream>,
-        shared: Arc<Shared>,
-        place: Option<Place>,
-    ) -> Self {
-        Self {
-            stream,
-            shared,
-            _place: place,
-        }
-    }
-
     /// The socket below.
     #[cfg_attr(
         not(any(target_os = "linux", target_os = "android")),
@@ -59,6 +47,18 @@ impl TlsCarrier {
             }
         }
         result
+    }
+}
+
+impl SecuredStream for TlsStream<TcpStream> {
+    type Carrier = TlsCarrier;
+
+    fn carrier(self, shared: &Arc<Shared>, place: Option<Place>) -> TlsCarrier {
+        TlsCarrier {
+            stream: self,
+            shared: Arc::clone(shared),
+            _place: place,
+        }
     }
 }
 
