@@ -6,31 +6,21 @@
 
 #![no_main]
 
+mod script;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libfuzzer_sys::fuzz_target;
+use script::Script;
 use tautline::dictionary::cache::{CacheConfig, CacheEntry, DictionaryCache, MAX_CLASS_LEN};
 use tautline::dictionary::{Dictionary, DictionaryId};
 use tautline::envelope::{EnvelopeDecoder, EnvelopeEncoder};
 
 const MAX_LEN: usize = 2000;
 
-/// What is left of the input; zeros after its end.
-struct Script<'a>(&'a [u8]);
-
 impl<'a> Script<'a> {
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next().unwrap_or_default()
-    }
-
     fn bytes(&mut self) -> &'a [u8] {
         let len = usize::from(self.byte()).min(self.0.len());
         let (bytes, rest) = self.0.split_at(len);

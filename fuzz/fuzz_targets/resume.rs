@@ -6,33 +6,21 @@
 #![no_main]
 
 mod pair;
+mod script;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use pair::{Pair, config};
+use script::Script;
 use tautline::codecs::{Arm, CodecId};
 use tautline::control::PolicyConfig;
 use tautline::dictionary::{Acceptance, AcceptancePolicy};
 use tautline::session::{Limits, StreamConfig};
 use tautline::wire::{GroupId, RecordKind, StreamId};
 
-/// What is left of the input.
-struct Script<'a>(&'a [u8]);
-
 impl Script<'_> {
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    /// As [`Self::next`], with zeros after the end.
-    fn byte(&mut self) -> u8 {
-        self.next().unwrap_or_default()
-    }
-
     fn number(&mut self) -> usize {
         usize::from(u16::from_le_bytes([self.byte(), self.byte()]))
     }

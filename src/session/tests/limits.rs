@@ -405,21 +405,7 @@ fn a_peer_that_opens_and_closes_and_never_reads_is_given_up() {
     let mut refused = false;
     for number in 0..2_000_000_u32 {
         let stream = StreamId::new(number * 2).expect("in range");
-        let mut bytes = BytesMut::new();
-        let mut frames = Vec::new();
-        let open = Open {
-            stream,
-            group: GroupId(0),
-            window: 0,
-            name: String::new(),
-        };
-        Control::Open(open).put(&mut frames);
-        Control::Close(Close {
-            stream,
-            code: CloseCode::Finished,
-        })
-        .put(&mut frames);
-        bytes.extend_from_slice(&frames);
+        let mut bytes = opened_and_closed(stream);
         if pair.b.session.handle_input(pair.now, &mut bytes).is_err() {
             refused = true;
             break;

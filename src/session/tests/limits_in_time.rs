@@ -13,17 +13,7 @@ fn arms() -> impl Iterator<Item = Arm> {
 /// As a peer that opens a stream, has it closed by both sides, and goes on.
 fn open_and_close(pair: &mut Pair, number: u32) -> Result<(), SessionError> {
     let stream = StreamId::new(number * 2).expect("in range");
-    let mut frames = Vec::new();
-    let open = Open {
-        stream,
-        group: GroupId(0),
-        window: 0,
-        name: String::new(),
-    };
-    Control::Open(open).put(&mut frames);
-    let code = CloseCode::Finished;
-    Control::Close(Close { stream, code }).put(&mut frames);
-    let mut input = BytesMut::from(frames.as_slice());
+    let mut input = opened_and_closed(stream);
     pair.b.session.handle_input(pair.now, &mut input)?;
     pair.b.session.finish(stream);
     pair.b.take_output(pair.now);

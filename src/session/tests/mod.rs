@@ -231,3 +231,18 @@ fn policies() -> Vec<PolicyConfig> {
     );
     policies
 }
+
+/// What a peer says that opens a stream and closes it at once.
+fn opened_and_closed(stream: StreamId) -> BytesMut {
+    let mut frames = Vec::new();
+    let open = Open {
+        stream,
+        group: GroupId(0),
+        window: 0,
+        name: String::new(),
+    };
+    Control::Open(open).put(&mut frames);
+    let code = CloseCode::Finished;
+    Control::Close(Close { stream, code }).put(&mut frames);
+    BytesMut::from(frames.as_slice())
+}

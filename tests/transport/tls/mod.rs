@@ -67,6 +67,39 @@ async fn exchange(client: &Connection, server: &Connection) {
     assert_eq!(next(&left).await, Some("to the left".into()));
 }
 
+/// Sends so many messages and a large one from one end to the other and back, all of which come as they were sent; `at` is told
+/// the number of each that has come.
+async fn echo(
+    client: &Connection,
+    server: &Connection,
+    (count, large): (usize, usize),
+    at: impl Fn(usize),
+) {
+    let stream = open(client, "s").await;
+    let messages = || payloads(1, count, 20_000).chain([numbered(7, large), bytes::Bytes::new()]);
+    let back = async {
+        let stream = accept(server).await;
+        while let Some(message) = next(&stream).await {
+            within(stream.send(message)).await.expect("room");
+        }
+    };
+    let send = async {
+        for message in messages() {
+            within(stream.send(message)).await.expect("room");
+        }
+        stream.finish();
+    };
+    let receive = async {
+        for (number, expected) in messages().enumerate() {
+            let received = next(&stream).await.expect("an echo");
+            assert!(received == expected, "message {number} differs");
+            at(number);
+        }
+        assert_eq!(next(&stream).await, None);
+    };
+    tokio::join!(back, send, receive);
+}
+
 #[tokio::test]
 async fn everything_arrives_as_it_was_sent_and_both_know_with_whom_they_speak() {
     const COUNT: usize = 3000;
@@ -89,31 +122,7 @@ async fn everything_arrives_as_it_was_sent_and_both_know_with_whom_they_speak() 
     let of_server = client.peer_identity().expect("a server with a name");
     assert_eq!(*of_server.as_bytes(), hash(server_key));
 
-    let stream = open(&client, "s").await;
-    let messages = || {
-        let large = numbered(7, 3_000_000);
-        payloads(1, COUNT, 20_000).chain([large, bytes::Bytes::new()])
-    };
-    let echo = async {
-        let stream = accept(&server).await;
-        while let Some(message) = next(&stream).await {
-            within(stream.send(message)).await.expect("room");
-        }
-    };
-    let send = async {
-        for message in messages() {
-            within(stream.send(message)).await.expect("room");
-        }
-        stream.finish();
-    };
-    let receive = async {
-        for (at, expected) in messages().enumerate() {
-            let received = next(&stream).await.expect("an echo");
-            assert!(received == expected, "message {at} differs");
-        }
-        assert_eq!(next(&stream).await, None);
-    };
-    tokio::join!(echo, send, receive);
+    echo(&client, &server, (COUNT, 3_000_000), |_| {}).await;
     let stats = within(client.stats()).await.expect("open");
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {

@@ -24,9 +24,9 @@ use tautline::transport::{
 };
 
 use self::network::{Network, Way};
-use super::super::support::{accept, next, node, numbered, open, payloads, within};
+use super::super::support::{accept, next, node, numbered, open, within};
 use super::authority::{Authority, client_node, pair, server_node};
-use super::exchange;
+use super::{echo, exchange};
 
 async fn listen_quic(node: &Node) -> Listener {
     let address = "quic:127.0.0.1:0".parse().expect("an address");
@@ -40,34 +40,6 @@ async fn pair_over(client: &Node, listener: &Listener) -> (Connection, Connectio
         within(async { tokio::join!(client.connect(&way.address), listener.accept()) }).await;
     let client = client.expect("a connection");
     (client, server.expect("a connection"), way)
-}
-
-/// Sends so many messages from either end to the other, all of which come as they were sent; `at` is told the number of each
-/// that has come.
-async fn echo(client: &Connection, server: &Connection, count: usize, at: impl Fn(usize)) {
-    let stream = open(client, "s").await;
-    let messages = || payloads(1, count, 20_000).chain([numbered(7, 300_000), bytes::Bytes::new()]);
-    let back = async {
-        let stream = accept(server).await;
-        while let Some(message) = next(&stream).await {
-            within(stream.send(message)).await.expect("room");
-        }
-    };
-    let send = async {
-        for message in messages() {
-            within(stream.send(message)).await.expect("room");
-        }
-        stream.finish();
-    };
-    let receive = async {
-        for (number, expected) in messages().enumerate() {
-            let received = next(&stream).await.expect("an echo");
-            assert!(received == expected, "message {number} differs");
-            at(number);
-        }
-        assert_eq!(next(&stream).await, None);
-    };
-    tokio::join!(back, send, receive);
 }
 
 async fn close(client: &Connection, server: &Connection) {
@@ -102,7 +74,7 @@ async fn everything_arrives_as_it_was_sent_and_both_know_with_whom_they_speak() 
     assert_eq!(*of_client.as_bytes(), hash(client_key));
     let of_server = client.peer_identity().expect("a server with a name");
     assert_eq!(*of_server.as_bytes(), hash(server_key));
-    echo(&client, &server, 1000, |_| {}).await;
+    echo(&client, &server, (1000, 300_000), |_| {}).await;
     let stats = within(client.stats()).await.expect("open");
     assert!(stats.wire_sent > 0);
     let sample = stats.socket.expect("quinn is asked");
@@ -116,7 +88,7 @@ async fn what_the_network_loses_or_repeats_arrives_once() {
     let listener = listen_quic(&server).await;
     let (client, server, way) = pair_over(&client, &listener).await;
     way.network.send_replace(Network::Loses(20));
-    echo(&client, &server, 300, |_| {}).await;
+    echo(&client, &server, (300, 300_000), |_| {}).await;
     way.network.send_replace(Network::Carries);
     close(&client, &server).await;
 }
@@ -126,7 +98,7 @@ async fn a_connection_goes_on_when_a_side_comes_from_another_port() {
     let (client, server) = nodes(&Authority::new());
     let listener = listen_quic(&server).await;
     let (client, server, way) = pair_over(&client, &listener).await;
-    echo(&client, &server, 200, |number| {
+    echo(&client, &server, (200, 300_000), |number| {
         if number % 60 == 30 {
             way.ports.send_modify(|changes| *changes += 1);
         }
