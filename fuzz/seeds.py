@@ -95,6 +95,41 @@ def dictionary():
     yield from (joined(vector, "prime") for vector in vectors("contexts.txt") if "prime" in vector)
 
 
+def dictionary_frames():
+    """What `dictionary_frames.rs` reads: an operation, a number, a length and so many bytes."""
+    def op(code, number=0, content=b""):
+        # Above 127, lengths are multiples of 16: what is cut off is nobody's loss here.
+        content = content if len(content) < 128 else content[: len(content) // 16 * 16]
+        return bytes([code, number, len(content) if len(content) < 128 else 127 + len(content) // 16]) + content
+
+    content = b"attach request imsi 26201987; paging request; timer 54; cause 15; accepted"
+    stream = op(8, 1)
+    # One record of stream 2: literals alone, and with a match of 30 bytes into the dictionary.
+    record = b"\x10\x02attach request"
+    bare = bytes([len(record) << 4 if len(record) < 15 else 0xF0]) + (bytes([len(record) - 15]) if len(record) >= 15 else b"") + record
+    reach = len(content) + 2
+    matched = bytes([2 << 4 | 15]) + b"\x10\x02" + struct.pack("<H", reach) + bytes([30 - 4 - 15]) + b"\xc0" + b"accepted now"
+    defines = [op(0x96, 1, b"\1"), op(0x97, 1, b"\1\x11"), op(0x97, 1, b"\3\x11"), op(0x96, 1, b"\3"), op(0x97, 1, b"\4\x0a\0")]
+    for codec in (0, 1, 3, 4):
+        for define in defines:
+            blocks = op(0x9A, 0, matched) + op(0x9A, 0, bare) + op(0x9B, 1, matched) + op(0x9C, 8, bare)
+            yield stream + op(codec << 4, 1, content * 3) + define + blocks + op(4, 1) + op(0x9A, 0, bare)
+    # An offer whose pieces are other frames', one after another, answers to none, and what follows a refusal.
+    pieces = op(3, 1, content[:20]) + op(3, 1, content[20:])
+    yield op(1, 1, content) + pieces + defines[0] + op(1, 2, content[::-1]) + op(3, 2, content[::-1])
+    yield op(2, 1, content) + op(3, 1, content)
+    yield b"".join(op(verdict << 4 | 5, 1) for verdict in range(3))
+    yield b"".join(op(0, number, content[number:]) for number in range(1, 7)) + b"".join(op(4, number) for number in range(1, 7))
+    # Bodies with history and their primes, and all frames that vectors know.
+    for vector in vectors("contexts.txt"):
+        prime = bytes.fromhex(vector.get("prime", [""])[0])
+        codec, window = int(vector["codec"][0]), int(vector.get("window_log", ["17"])[0])
+        begin = op(0, 1, prime) + op(0x97, 1, bytes([codec, window])) if len(prime) >= 8 else op(0x97, 1, bytes([codec, window, 0]))
+        yield stream + begin + b"".join(op(0x9A, 0, bytes.fromhex(body)[:2048]) for body in vector["hex"])
+    for vector in vectors("control.txt"):
+        yield stream + op(9, 0, joined(vector, "hex"))
+
+
 def dictionary_cache():
     """What `dictionary_cache.rs` reads: a size, then operations."""
     store = lambda number, time: bytes([0, number, 0, time])
@@ -123,7 +158,7 @@ def resume():
 
 
 def main():
-    for make in (frames, codecs, session, envelope, corpus, dictionary, dictionary_cache, resume):
+    for make in (frames, codecs, session, envelope, corpus, dictionary, dictionary_frames, dictionary_cache, resume):
         directory = HERE / "corpus" / make.__name__
         directory.mkdir(parents=True, exist_ok=True)
         seeds = set(make()) - {b""}
