@@ -1,0 +1,71 @@
+//! What `examples/soak` does for an hour, until each thing has happened a few times: whatever is sent comes back, and
+//! descriptors and tasks are given back.
+
+#![cfg(target_os = "linux")]
+
+#[path = "../examples/soak/churn.rs"]
+mod churn;
+#[path = "../examples/soak/gauge.rs"]
+mod gauge;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use churn::{Plan, Tally};
+use gauge::Held;
+
+/// More than any of this takes on the slowest machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+async fn until(done: impl Fn() -> bool) {
+    while !done() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_churn_everything_came_back_and_nothing_is_held() {
+    let plan = Plan {
+        streams: 60,
+        connections: 2,
+        messages_per_fault: 1000,
+        messages_per_connection: 4000,
+        seed: 1,
+    };
+    let before = Held::now().expect("/proc");
+    let tally = Arc::new(Tally::default());
+    let soaking = tokio::spawn(churn::run(plan, Arc::clone(&tally)));
+    let enough = || {
+        let [faults, connections] =
+            [&tally.faults, &tally.connections].map(|count| count.load(Relaxed));
+        soaking.is_finished() || faults > 10 && connections > 6
+    };
+    tokio::time::timeout(LIMIT, until(enough))
+        .await
+        .expect("faults and connections");
+    let during = Held::now().expect("/proc");
+    assert!(
+        soaking.is_finished() || during.descriptors > before.descriptors,
+        "what is counted says nothing"
+    );
+    tally.stop();
+    let result = tokio::time::timeout(LIMIT, soaking).await;
+    assert_eq!(result.expect("an end").expect("no panic"), Ok(()));
+    assert_eq!(
+        tally.streams_opened.load(Relaxed),
+        tally.streams_ended.load(Relaxed)
+    );
+    assert!(tally.messages.load(Relaxed) > 10_000 && tally.bytes.load(Relaxed) > 0);
+    // The last drivers, and what they hold, go after those who waited for them.
+    let given_back = || {
+        let now = Held::now().expect("/proc");
+        (now.descriptors, now.tasks) == (before.descriptors, before.tasks)
+    };
+    let result = tokio::time::timeout(LIMIT, until(given_back)).await;
+    assert!(
+        result.is_ok(),
+        "{:?} are held, and {before:?} were before",
+        Held::now()
+    );
+}
