@@ -206,6 +206,11 @@ impl Session {
     }
 
     pub(super) fn on_go_away(&mut self, go_away: GoAway) -> Result<(), WireError> {
+        if self.ending.peer_gone && go_away.code == GoAwayCode::Done {
+            return Err(WireError::Unexpected {
+                what: "a second go-away that all is done",
+            });
+        }
         self.ending.peer_gone = true;
         if go_away.code != GoAwayCode::Done {
             // Streams that were open are cut: what ends them is the failed session.

@@ -539,7 +539,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 }
                 Event::Closing => self.streams.values().for_each(|stream| stream.room.close()),
                 Event::Dictionary(event) => self.node.dictionaries.on_event(&self.known_as, &event),
-                Event::Disconnected(_) => self.on_disconnected(),
+                Event::Disconnected(cause) => {
+                    self.node.faults.on_failed(&cause);
+                    self.on_disconnected();
+                }
                 Event::Resumed => {
                     self.history.on_established(&self.session);
                     self.another.on_connected();
@@ -604,7 +607,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
 
     fn on_closed(&mut self, result: Result<(), SessionError>) {
         self.another = Another::None;
-        if result.is_err() {
+        if let Err(error) = &result {
+            self.node.faults.on_failed(error);
             self.shared.set_deliveries(self.session.deliveries());
         }
         // What a peer that broke the protocol has shown is not worth keeping.

@@ -15,6 +15,7 @@ use super::clock::Clock;
 use super::connection::Connection;
 use super::dictionaries::DictionaryStore;
 use super::driver::Driver;
+use super::faults::{FaultStats, Faults};
 use super::guard::{self, Grant};
 use super::history::HistoryMemory;
 use super::limits::ListenerLimits;
@@ -198,6 +199,7 @@ pub(super) struct NodeShared {
     peers: Mutex<PeerMemory>,
     pub(super) dictionaries: DictionaryStore,
     resumable: Arc<Resumable>,
+    pub(super) faults: Faults,
     #[cfg(feature = "tls")]
     pub(super) tls: super::tls::NodeTls,
 }
@@ -303,6 +305,7 @@ impl Node {
             peers: Mutex::new(PeerMemory::new(remembered_peers)),
             dictionaries,
             resumable: Arc::default(),
+            faults: Faults::default(),
             #[cfg(feature = "tls")]
             tls: super::tls::NodeTls::new(tls.0, tls.1)?,
         });
@@ -340,6 +343,11 @@ impl Node {
     pub fn load_and_budget(&self) -> (CpuLoad, Option<BudgetRate>) {
         let (budget, load) = *lock(&self.shared.state);
         (load, budget)
+    }
+
+    /// What was wrong with connections so far, of listeners' and those that this side made.
+    pub fn faults(&self) -> FaultStats {
+        self.shared.faults.stats()
     }
 
     /// The memory for histories that the node's connections share.

@@ -353,12 +353,9 @@ fn setting(name: &str, default: u64) -> u64 {
     set.and_then(|set| set.parse().ok()).unwrap_or(default)
 }
 
-/// `STORM_SEED` begins with another seed, `STORM_SEEDS` runs more than a few: what fails says its seed.
-#[test]
-fn every_message_arrives_once_and_in_order_over_any_number_of_connections() {
-    let (first, seeds) = (setting("STORM_SEED", 0), setting("STORM_SEEDS", 40));
+fn storms(seeds: impl Iterator<Item = u64>) -> Tally {
     let mut all = Tally::default();
-    for seed in first..first + seeds {
+    for seed in seeds {
         let result = std::panic::catch_unwind(|| storm(seed, 1000));
         let tally = result.unwrap_or_else(|panic| {
             eprintln!("failed with STORM_SEED={seed} STORM_SEEDS=1");
@@ -371,8 +368,41 @@ fn every_message_arrives_once_and_in_order_over_any_number_of_connections() {
             *all.faults.entry(name).or_default() += count;
         }
     }
+    all
+}
+
+/// `STORM_SEED` begins with another seed, `STORM_SEEDS` runs more than a few: what fails says its seed.
+#[test]
+fn every_message_arrives_once_and_in_order_over_any_number_of_connections() {
+    let (first, seeds) = (setting("STORM_SEED", 0), setting("STORM_SEEDS", 40));
+    let all = storms(first..first + seeds);
     println!("{seeds} seeds: {all:?}");
     assert!(seeds < 10 || all.messages > 100 * seeds && all.connections > seeds);
+}
+
+/// Faults that there were, each with the first seed that fails of it. A seed says something else once storms draw otherwise: whoever
+/// changes them puts each of these faults back, looks for the first seed that fails, and writes that here.
+const KEPT: [(u64, &str); 3] = [
+    (
+        25,
+        "a window that was raised and not said before a cut was not said after it",
+    ),
+    (
+        0,
+        "a window that was said and lost with the connection was not said again",
+    ),
+    (
+        2,
+        "a side that was done ended without an acknowledgement, and its peer came again",
+    ),
+];
+
+#[test]
+fn seeds_that_failed_once_do_not_fail_again() {
+    for (seed, what) in KEPT {
+        println!("{seed}: {what}");
+        storms(core::iter::once(seed));
+    }
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl Victim {
 }
 
 /// The go-away at the end of what the listener's side says.
-fn go_away(mut bytes: &[u8]) -> GoAway {
+pub(super) fn go_away(mut bytes: &[u8]) -> GoAway {
     let (_, len) = Hello::parse(bytes)
         .expect("a well-formed hello")
         .expect("a whole hello");
@@ -158,7 +158,7 @@ fn message(len: usize) -> Vec<u8> {
     plain
 }
 
-fn block(slot: u8, body: &[u8], plain_len: Option<usize>, check: u32) -> Vec<u8> {
+pub(super) fn block(slot: u8, body: &[u8], plain_len: Option<usize>, check: u32) -> Vec<u8> {
     let mut out = Vec::new();
     BlockHeader {
         slot: Slot::new(slot),

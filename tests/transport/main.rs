@@ -6,6 +6,7 @@ mod change;
 #[cfg(all(feature = "dictionary-cache", feature = "generate", feature = "zstd"))]
 mod dictionaries;
 mod executor;
+mod faults;
 mod hostile;
 mod lifecycle;
 #[cfg(feature = "zstd")]

@@ -709,6 +709,8 @@ class Side:
             self.ended.add(stream)
             self.log.append(f"stream={stream} {fields['ended']}")
         elif kind == 7:
+            if self.gone and not fields["code"]:
+                raise Bad("Unexpected")
             self.gone = True
             if fields["code"]:
                 self.dead = True
