@@ -92,6 +92,7 @@ mod soak {
         );
     }
 
+    #[expect(clippy::disallowed_methods, reason = "an example may read the clock")]
     pub(super) async fn run() -> Result<ExitCode, Box<dyn std::error::Error>> {
         let Arguments { duration, plan } = arguments()?;
         let before = Held::now()?;

@@ -421,8 +421,10 @@ impl Pair {
         self.cut_one(left);
         self.check_deliveries();
         let anew = End::new(Role::Acceptor, self.accepts.clone().resume_token(Some([8; 16])));
-        if let (1, Some(anew)) = (who, anew) {
+        if let (1, Some(mut anew)) = (who, anew) {
             let received = self.received.clone();
+            // What the process that is gone has thrown away did not arrive.
+            anew.discarded = std::mem::take(&mut self.ends[1].discarded);
             self.ends[1] = anew;
             // As a listener that is asked for a session that it does not know.
             if self.ends[0].session.reconnect(self.now).is_ok() {

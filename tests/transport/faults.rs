@@ -76,6 +76,11 @@ const TRUNCATED: Outcome = Refused("Truncated", PROTOCOL);
 const TOO_SMALL: Outcome = Refused("FieldTooSmall", PROTOCOL);
 const TOO_LARGE: Outcome = Refused("FieldTooLarge", LIMIT);
 const CHECKSUM: Outcome = Refused("Checksum", INTEGRITY);
+const BAD_VARINT: Outcome = Refused("BadVarint", PROTOCOL);
+const NOT_TEXT: Outcome = Refused("NotText", PROTOCOL);
+const TRAILING: Outcome = Refused("TrailingBytes", PROTOCOL);
+const UNDECODABLE: Outcome = Refused("Undecodable", GoAwayCode::Undecodable);
+const STRANGER: Outcome = Refused("WrongMagic", GoAwayCode::Version);
 
 /// The victim has opened this stream, sent one message on it and has more to send than the peer lets it.
 const THEIRS: u8 = 1;
@@ -149,6 +154,22 @@ fn close(stream: u8) -> Vec<u8> {
     control(5, &[stream, 0])
 }
 
+fn done() -> Vec<u8> {
+    control(7, &[0, 0])
+}
+
+fn ack(frames: u8) -> Vec<u8> {
+    control(3, &[frames, 0, 0, 0, 0, 0])
+}
+
+fn window(stream: u8, limit: u64) -> Vec<u8> {
+    control(6, &join(&[&[stream], &varint(limit)]))
+}
+
+fn define(group: u8, codec: u8, dictionary: u8) -> Vec<u8> {
+    control(8, &[9, codec, group, 0, dictionary])
+}
+
 /// A message on stream 0.
 const HELLO: &[u8] = b"\x10\x00hello";
 /// The first fragment of a message of 200 bytes on stream 0.
@@ -200,384 +221,279 @@ fn piece(content: &[u8]) -> Vec<u8> {
     control(9, &join(&[&[1, 1], content]))
 }
 
-fn table() -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut row = |frame, fault, bytes: Vec<u8>, outcome| {
-        rows.push(Row {
+#[derive(Default)]
+struct Table(Vec<Row>);
+
+impl Table {
+    fn row(
+        &mut self,
+        frame: &'static str,
+        fault: Fault,
+        bytes: impl AsRef<[u8]>,
+        outcome: Outcome,
+    ) {
+        self.0.push(Row {
             frame,
             fault,
             is_first: false,
-            bytes,
+            bytes: bytes.as_ref().to_vec(),
             outcome,
         });
-    };
-    let done = control(7, &[0, 0]);
-    let opened = open(0);
-
-    for (name, form) in [
-        ("short block", Form::Short),
-        ("long block", Form::Long),
-        ("tiny block", Form::Tiny),
-    ] {
-        // With a good one before it.
-        let then = |plain| join(&[&opened, &blocks(&[HELLO, plain], form)]);
-        row(name, Malformed, then(CUT_OFF), TRUNCATED);
-        row(name, Oversized, then(ENDLESS), TOO_LARGE);
-        row(name, Early, blocks(&[HELLO, HELLO], form), UNEXPECTED);
-        let all = blocks(&[HELLO, HELLO], form);
-        let last = blocks(&[HELLO], form).len();
-        let closed = join(&[&opened, &all[..last], &close(0), &all[last..]]);
-        row(name, Late, closed, UNEXPECTED);
-        let gone = join(&[&opened, &all[..last], &done, &all[last..]]);
-        row(name, Late, gone, UNEXPECTED);
-        let repeated = join(&[&opened, &all, &all[last..]]);
-        row(name, Duplicated, repeated, CHECKSUM);
-        let mut forged = then(HELLO);
-        *forged.last_mut().expect("a payload") ^= 1;
-        row(name, Forged, forged, CHECKSUM);
-    }
-    let slot = |number| join(&[&opened, &block(number, HELLO, None, 0)]);
-    row("short block", Forged, slot(12), UNKNOWN);
-    row(
-        "short block",
-        Malformed,
-        slot(1),
-        Refused("Undecodable", GoAwayCode::Undecodable),
-    );
-    row("tiny block", Early, b"\xc0\0\0\x10".to_vec(), UNEXPECTED);
-    row("long block", Malformed, vec![0x80, 5], TOO_SMALL);
-    row(
-        "long block",
-        Malformed,
-        vec![0x84, 0x80, 0],
-        Refused("BadVarint", PROTOCOL),
-    );
-    row(
-        "long block",
-        Oversized,
-        join(&[&[0x81], &varint(1 << 30), &[100]]),
-        TOO_LARGE,
-    );
-    row(
-        "long block",
-        Oversized,
-        join(&[&[0x80], &varint(1 << 30)]),
-        TOO_LARGE,
-    );
-    let longer = block(0, HELLO, Some(HELLO.len() + 1), 0);
-    row(
-        "long block",
-        Forged,
-        longer,
-        Refused("WrongPlainLen", GoAwayCode::Undecodable),
-    );
-    let epoch = join(&[&[0x82, 1, 7], &[0; 4], HELLO]);
-    row("long block", Forged, epoch, UNEXPECTED);
-
-    // The limits of all control frames.
-    for (kind, frame) in (1..).zip(&FRAMES[4..]) {
-        let too_long = join(&[&[0xe0 | kind], &varint(4097)]);
-        row(frame, Oversized, too_long, TOO_LARGE);
-        row(frame, Malformed, control(kind, &[]), TRUNCATED);
-        row(frame, Forged, damaged(control(kind, &[])), CHECKSUM);
-        // These begin with fields of a byte.
-        let fields: &[u8] = match *frame {
-            "define" => &[9, 1],
-            "dictionary" => &[2],
-            _ => &[],
-        };
-        let number = control(kind, &join(&[fields, &[0x80, 0]]));
-        row(frame, Malformed, number, Refused("BadVarint", PROTOCOL));
     }
 
-    let probe = control(1, &[9]);
-    row("probe", Late, join(&[&done, &probe]), Borne);
-    row("probe", Duplicated, twice(&probe), Borne);
-
-    let reply = control(2, &[9, 0, 0, 0, 0, 0]);
-    row(
-        "probe reply",
-        Oversized,
-        control(2, &[9, 0, 0, 0xe9, 7, 0, 0]),
-        TOO_LARGE,
-    );
-    row("probe reply", Late, join(&[&done, &reply]), Borne);
-    row("probe reply", Duplicated, twice(&reply), Borne);
-    row("probe reply", Forged, reply, Borne);
-
-    let ack = |frames: u8| control(3, &[frames, 0, 0, 0, 0, 0]);
-    row(
-        "ack",
-        Oversized,
-        control(3, &[1, 0, 0, 0, 0, 65]),
-        TOO_LARGE,
-    );
-    row("ack", Late, join(&[&done, &ack(1)]), Borne);
-    row("ack", Late, join(&[&ack(1), &ack(0)]), TOO_SMALL);
-    row("ack", Duplicated, twice(&ack(1)), Borne);
-    row("ack", Forged, ack(100), TOO_LARGE);
-
-    row(
-        "open",
-        Malformed,
-        control(4, &[0, 0, 0, 1, 0xff]),
-        Refused("NotText", PROTOCOL),
-    );
-    row(
-        "open",
-        Malformed,
-        control(4, &[0, 0, 0, 1, b'x', 0]),
-        Refused("TrailingBytes", PROTOCOL),
-    );
-    row(
-        "open",
-        Oversized,
-        control(4, &join(&[&[0, 0, 0], &varint(256), &[b'x'; 256]])),
-        TOO_LARGE,
-    );
-    row(
-        "open",
-        Oversized,
-        control(4, &[0, 0x80, 2, 0, 0]),
-        TOO_LARGE,
-    );
-    row("open", Late, join(&[&done, &opened]), UNEXPECTED);
-    row("open", Late, join(&[&open(2), &opened]), UNEXPECTED);
-    row("open", Duplicated, twice(&opened), UNEXPECTED);
-    row("open", Forged, open(3), UNEXPECTED);
-    row("open", Forged, control(4, &[0, 0, 1, 0]), TOO_SMALL);
-
-    row(
-        "close",
-        Malformed,
-        join(&[&opened, &control(5, &[0, 0, 0])]),
-        Refused("TrailingBytes", PROTOCOL),
-    );
-    let code = varint(1 << 32 | 1);
-    row(
-        "close",
-        Oversized,
-        join(&[&opened, &control(5, &join(&[&[0], &code]))]),
-        TOO_LARGE,
-    );
-    row("close", Early, close(0), UNEXPECTED);
-    let inside = join(&[&opened, &blocks(&[BEGUN], Form::Short), &close(0)]);
-    row("close", Early, inside, UNEXPECTED);
-    row(
-        "close",
-        Late,
-        join(&[&opened, &done, &close(0)]),
-        UNEXPECTED,
-    );
-    row(
-        "close",
-        Duplicated,
-        join(&[&opened, &twice(&close(0))]),
-        UNEXPECTED,
-    );
-    row("close", Forged, close(3), UNEXPECTED);
-
-    let window = |stream, limit| control(6, &join(&[&[stream], &varint(limit)]));
-    row(
-        "window",
-        Oversized,
-        control(6, &join(&[&varint(1 << 28), &[0]])),
-        TOO_LARGE,
-    );
-    row("window", Early, window(0, 1 << 20), Borne);
-    row(
-        "window",
-        Late,
-        join(&[&done, &window(THEIRS, 1 << 17)]),
-        Borne,
-    );
-    row("window", Duplicated, twice(&window(THEIRS, 1 << 17)), Borne);
-    row("window", Forged, window(THEIRS, 1 << 10), TOO_SMALL);
-
-    row(
-        "go-away",
-        Malformed,
-        control(7, &[0, 1, 0xff]),
-        Refused("NotText", PROTOCOL),
-    );
-    row(
-        "go-away",
-        Oversized,
-        control(7, &join(&[&[0], &varint(256), &[b'x'; 256]])),
-        TOO_LARGE,
-    );
-    let inside = join(&[&opened, &blocks(&[BEGUN], Form::Short), &done]);
-    row("go-away", Early, inside, UNEXPECTED);
-    row("go-away", Late, join(&[&done, &control(7, &[4, 0])]), Gone);
-    row("go-away", Duplicated, twice(&done), UNEXPECTED);
-    row("go-away", Forged, control(7, &[99, 0]), Gone);
-
-    let define = |group, codec, dictionary| control(8, &[9, codec, group, 0, dictionary]);
-    row("define", Malformed, control(8, &[9, 1, 0, 2, 0]), UNKNOWN);
-    row("define", Malformed, control(8, &[16, 1, 0, 0, 0]), UNKNOWN);
-    row(
-        "define",
-        Oversized,
-        control(8, &[9, 1, 0x80, 2, 0, 0]),
-        TOO_LARGE,
-    );
-    row(
-        "define",
-        Oversized,
-        control(8, &[9, 1, 0, 1, 0, 25]),
-        TOO_LARGE,
-    );
-    row("define", Early, define(5, 1, 0), UNKNOWN);
-    row("define", Late, join(&[&done, &define(0, 1, 0)]), Borne);
-    row("define", Duplicated, twice(&define(0, 1, 0)), Borne);
-    row("define", Forged, define(0, 1, 1), UNEXPECTED);
-    row("define", Forged, define(0, 99, 0), UNKNOWN);
-
-    let good = offer(1, CONTENT.len() as u64, CONTENT);
-    let held = join(&[&good, &piece(CONTENT)]);
-    let retire = control(9, &[2, 1]);
-    row("dictionary", Malformed, control(9, &[3, 1]), UNKNOWN);
-    row("dictionary", Malformed, control(9, &[2, 0]), TOO_SMALL);
-    row("dictionary", Malformed, offer(1, 7, CONTENT), TOO_SMALL);
-    row(
-        "dictionary",
-        Oversized,
-        offer(1, 1 << 20, CONTENT),
-        TOO_LARGE,
-    );
-    row(
-        "dictionary",
-        Oversized,
-        join(&[&good, &piece(&[b'x'; 200])]),
-        TOO_LARGE,
-    );
-    row("dictionary", Early, piece(CONTENT), UNEXPECTED);
-    row("dictionary", Early, retire.clone(), UNEXPECTED);
-    row("dictionary", Early, offer(2, 100, CONTENT), UNEXPECTED);
-    row(
-        "dictionary",
-        Late,
-        join(&[&held, &piece(CONTENT)]),
-        UNEXPECTED,
-    );
-    row(
-        "dictionary",
-        Late,
-        join(&[&held, &retire, &define(0, 1, 1)]),
-        UNEXPECTED,
-    );
-    row("dictionary", Duplicated, twice(&good), UNEXPECTED);
-    row(
-        "dictionary",
-        Duplicated,
-        join(&[&held, &twice(&retire)]),
-        UNEXPECTED,
-    );
-    let other = join(&[
-        &offer(1, CONTENT.len() as u64, b"something else"),
-        &piece(CONTENT),
-    ]);
-    row("dictionary", Forged, other, CHECKSUM);
-
-    let answer = control(10, &[1, 0]);
-    row(
-        "dictionary answer",
-        Malformed,
-        control(10, &[1, 3]),
-        UNKNOWN,
-    );
-    row(
-        "dictionary answer",
-        Malformed,
-        control(10, &[0, 0]),
-        TOO_SMALL,
-    );
-    row(
-        "dictionary answer",
-        Late,
-        join(&[&done, &answer]),
-        UNEXPECTED,
-    );
-    row("dictionary answer", Duplicated, twice(&answer), UNEXPECTED);
-    row("dictionary answer", Early, answer.clone(), UNEXPECTED);
-    row("dictionary answer", Forged, answer, UNEXPECTED);
-
-    // A second hello is read as a long block of an epoch.
-    let again = join(&[&hello_with(|_| ()), &[0; 100]]);
-    row("hello", Late, join(&[&done, &again]), UNEXPECTED);
-    row("hello", Duplicated, again, UNEXPECTED);
-
-    let mut first = |frame, fault, bytes: Vec<u8>, outcome| {
-        rows.push(Row {
-            frame,
-            fault,
-            is_first: true,
-            bytes,
-            outcome,
-        });
-    };
-    let stranger = Refused("WrongMagic", GoAwayCode::Version);
-    let early: [&[u8]; 10] = [
-        &probe,
-        &control(2, &[9, 0, 0, 0, 0, 0]),
-        &ack(0),
-        &opened,
-        &close(0),
-        &window(0, 9),
-        &done,
-        &define(0, 1, 0),
-        &good,
-        &control(10, &[1, 0]),
-    ];
-    for (frame, bytes) in FRAMES[4..].iter().zip(early) {
-        first(frame, Early, join(&[bytes, &hello_with(|_| ())]), stranger);
+    /// What comes instead of a hello.
+    fn first(
+        &mut self,
+        frame: &'static str,
+        fault: Fault,
+        bytes: impl AsRef<[u8]>,
+        outcome: Outcome,
+    ) {
+        self.row(frame, fault, bytes, outcome);
+        self.0.last_mut().expect("a row").is_first = true;
     }
-    for (frame, form) in [("short block", Form::Short), ("long block", Form::Long)] {
-        first(frame, Early, blocks(&[HELLO], form), stranger);
+
+    fn blocks(&mut self) {
+        let opened = open(0);
+        for (name, form) in [
+            ("short block", Form::Short),
+            ("long block", Form::Long),
+            ("tiny block", Form::Tiny),
+        ] {
+            let good = blocks(&[HELLO, HELLO], form);
+            let (one, two) = good.split_at(blocks(&[HELLO], form).len());
+            // With a good one before it.
+            let then = |plain| join(&[&opened, &blocks(&[HELLO, plain], form)]);
+            self.row(name, Malformed, then(CUT_OFF), TRUNCATED);
+            self.row(name, Oversized, then(ENDLESS), TOO_LARGE);
+            self.row(name, Early, &good, UNEXPECTED);
+            let closed = join(&[&opened, one, &close(0), two]);
+            self.row(name, Late, closed, UNEXPECTED);
+            let gone = join(&[&opened, one, &done(), two]);
+            self.row(name, Late, gone, UNEXPECTED);
+            self.row(name, Duplicated, join(&[&opened, &good, two]), CHECKSUM);
+            self.row(name, Forged, damaged(then(HELLO)), CHECKSUM);
+        }
+        let in_slot = |slot| join(&[&opened, &block(slot, HELLO, None, 0)]);
+        self.row("short block", Forged, in_slot(12), UNKNOWN);
+        self.row("short block", Malformed, in_slot(1), UNDECODABLE);
+        self.row("tiny block", Early, b"\xc0\0\0\x10", UNEXPECTED);
+
+        let name = "long block";
+        let (longest, most) = (varint(1 << 30), [100]);
+        self.row(name, Malformed, [0x80, 5], TOO_SMALL);
+        self.row(name, Malformed, [0x80, 0x80, 0], BAD_VARINT);
+        self.row(name, Oversized, join(&[&[0x80], &longest]), TOO_LARGE);
+        self.row(
+            name,
+            Oversized,
+            join(&[&[0x81], &longest, &most]),
+            TOO_LARGE,
+        );
+        let longer = block(0, HELLO, Some(HELLO.len() + 1), 0);
+        let wrong = Refused("WrongPlainLen", GoAwayCode::Undecodable);
+        self.row(name, Forged, longer, wrong);
+        let epoch = join(&[&[0x82, 1, 7], &[0; 4], HELLO]);
+        self.row(name, Forged, epoch, UNEXPECTED);
     }
-    first("tiny block", Early, b"\xc0\0\0\x10".to_vec(), stranger);
-    first("hello", Malformed, damaged(hello_with(|_| ())), CHECKSUM);
-    let mut cut_off = hello_with(|_| ());
-    // The body ends in the middle of its last field, and is checked.
-    let body = cut_off.len() - 4;
-    cut_off.truncate(body - 1);
-    let len = (cut_off.len() - 8) as u16;
-    cut_off[6..8].copy_from_slice(&len.to_le_bytes());
-    cut_off.extend(plain_crc(&cut_off).to_le_bytes());
-    first("hello", Malformed, cut_off, TRUNCATED);
-    first(
-        "hello",
-        Oversized,
-        b"\x8eTLN\x01\x01\xff\xff".to_vec(),
-        TOO_LARGE,
-    );
-    let version = Refused("Version", GoAwayCode::Version);
-    first(
-        "hello",
-        Forged,
-        hello_with(|hello| hello.versions = (9, 9)),
-        version,
-    );
-    first(
-        "hello",
-        Forged,
-        hello_with(|hello| hello.role = Role::Acceptor),
-        UNEXPECTED,
-    );
-    let feature = Refused("Feature", GoAwayCode::Feature);
-    first(
-        "hello",
-        Forged,
-        hello_with(|hello| hello.required = Features(1 << 40)),
-        feature,
-    );
-    first(
-        "hello",
-        Forged,
-        hello_with(|hello| hello.window = 100),
-        TOO_SMALL,
-    );
-    rows
+
+    /// What all control frames have.
+    fn control_frames(&mut self) {
+        for (kind, frame) in (1..).zip(&FRAMES[4..]) {
+            let too_long = join(&[&[0xe0 | kind], &varint(4097)]);
+            self.row(frame, Oversized, too_long, TOO_LARGE);
+            self.row(frame, Malformed, control(kind, &[]), TRUNCATED);
+            self.row(frame, Forged, damaged(control(kind, &[])), CHECKSUM);
+            // These begin with fields of a byte.
+            let fields: &[u8] = match *frame {
+                "define" => &[9, 1],
+                "dictionary" => &[2],
+                _ => &[],
+            };
+            let number = control(kind, &join(&[fields, &[0x80, 0]]));
+            self.row(frame, Malformed, number, BAD_VARINT);
+        }
+    }
+
+    fn of_the_path(&mut self) {
+        let done = done();
+        let probe = control(1, &[9]);
+        self.row("probe", Late, join(&[&done, &probe]), Borne);
+        self.row("probe", Duplicated, twice(&probe), Borne);
+
+        let name = "probe reply";
+        let reply = control(2, &[9, 0, 0, 0, 0, 0]);
+        let busy = control(2, &[9, 0, 0, 0xe9, 7, 0, 0]);
+        self.row(name, Oversized, busy, TOO_LARGE);
+        self.row(name, Late, join(&[&done, &reply]), Borne);
+        self.row(name, Duplicated, twice(&reply), Borne);
+        self.row(name, Forged, reply, Borne);
+
+        let reports = control(3, &[1, 0, 0, 0, 0, 65]);
+        self.row("ack", Oversized, reports, TOO_LARGE);
+        self.row("ack", Late, join(&[&done, &ack(1)]), Borne);
+        self.row("ack", Late, join(&[&ack(1), &ack(0)]), TOO_SMALL);
+        self.row("ack", Duplicated, twice(&ack(1)), Borne);
+        self.row("ack", Forged, ack(100), TOO_LARGE);
+    }
+
+    fn of_streams(&mut self) {
+        let (done, opened) = (done(), open(0));
+        let inside = join(&[&opened, &blocks(&[BEGUN], Form::Short)]);
+        let long_text = join(&[&varint(256), &[b'x'; 256]]);
+
+        let name = "open";
+        let with = |rest: &[u8]| control(4, &join(&[&[0], rest]));
+        self.row(name, Malformed, with(&[0, 0, 1, 0xff]), NOT_TEXT);
+        self.row(name, Malformed, with(&[0, 0, 1, b'x', 0]), TRAILING);
+        let named = join(&[&[0, 0], &long_text]);
+        self.row(name, Oversized, with(&named), TOO_LARGE);
+        self.row(name, Oversized, with(&[0x80, 2, 0, 0]), TOO_LARGE);
+        self.row(name, Late, join(&[&done, &opened]), UNEXPECTED);
+        self.row(name, Late, join(&[&open(2), &opened]), UNEXPECTED);
+        self.row(name, Duplicated, twice(&opened), UNEXPECTED);
+        self.row(name, Forged, open(3), UNEXPECTED);
+        self.row(name, Forged, with(&[0, 1, 0]), TOO_SMALL);
+
+        let name = "close";
+        let with = |code: &[u8]| join(&[&opened, &control(5, &join(&[&[0], code]))]);
+        self.row(name, Malformed, with(&[0, 0]), TRAILING);
+        self.row(name, Oversized, with(&varint(1 << 32 | 1)), TOO_LARGE);
+        self.row(name, Early, close(0), UNEXPECTED);
+        self.row(name, Early, join(&[&inside, &close(0)]), UNEXPECTED);
+        self.row(name, Late, join(&[&opened, &done, &close(0)]), UNEXPECTED);
+        let again = join(&[&opened, &twice(&close(0))]);
+        self.row(name, Duplicated, again, UNEXPECTED);
+        self.row(name, Forged, close(3), UNEXPECTED);
+
+        let name = "window";
+        let further = window(THEIRS, 1 << 17);
+        let number = control(6, &join(&[&varint(1 << 28), &[0]]));
+        self.row(name, Oversized, number, TOO_LARGE);
+        self.row(name, Early, window(0, 1 << 20), Borne);
+        self.row(name, Late, join(&[&done, &further]), Borne);
+        self.row(name, Duplicated, twice(&further), Borne);
+        self.row(name, Forged, window(THEIRS, 1 << 10), TOO_SMALL);
+
+        let name = "go-away";
+        self.row(name, Malformed, control(7, &[0, 1, 0xff]), NOT_TEXT);
+        let said = control(7, &join(&[&[0], &long_text]));
+        self.row(name, Oversized, said, TOO_LARGE);
+        self.row(name, Early, join(&[&inside, &done]), UNEXPECTED);
+        self.row(name, Late, join(&[&done, &control(7, &[4, 0])]), Gone);
+        self.row(name, Duplicated, twice(&done), UNEXPECTED);
+        self.row(name, Forged, control(7, &[99, 0]), Gone);
+    }
+
+    fn of_slots(&mut self) {
+        let name = "define";
+        let again = define(0, 1, 0);
+        self.row(name, Malformed, control(8, &[9, 1, 0, 2, 0]), UNKNOWN);
+        self.row(name, Malformed, control(8, &[16, 1, 0, 0, 0]), UNKNOWN);
+        let group = control(8, &[9, 1, 0x80, 2, 0, 0]);
+        self.row(name, Oversized, group, TOO_LARGE);
+        let history = control(8, &[9, 1, 0, 1, 0, 25]);
+        self.row(name, Oversized, history, TOO_LARGE);
+        self.row(name, Early, define(5, 1, 0), UNKNOWN);
+        self.row(name, Late, join(&[&done(), &again]), Borne);
+        self.row(name, Duplicated, twice(&again), Borne);
+        self.row(name, Forged, define(0, 1, 1), UNEXPECTED);
+        self.row(name, Forged, define(0, 99, 0), UNKNOWN);
+    }
+
+    fn of_dictionaries(&mut self) {
+        let name = "dictionary";
+        let len = CONTENT.len() as u64;
+        let good = offer(1, len, CONTENT);
+        let held = join(&[&good, &piece(CONTENT)]);
+        let retire = control(9, &[2, 1]);
+        self.row(name, Malformed, control(9, &[3, 1]), UNKNOWN);
+        self.row(name, Malformed, control(9, &[2, 0]), TOO_SMALL);
+        self.row(name, Malformed, offer(1, 7, CONTENT), TOO_SMALL);
+        self.row(name, Oversized, offer(1, 1 << 20, CONTENT), TOO_LARGE);
+        let more = join(&[&good, &piece(&[b'x'; 200])]);
+        self.row(name, Oversized, more, TOO_LARGE);
+        self.row(name, Early, piece(CONTENT), UNEXPECTED);
+        self.row(name, Early, &retire, UNEXPECTED);
+        self.row(name, Early, offer(2, len, CONTENT), UNEXPECTED);
+        self.row(name, Late, join(&[&held, &piece(CONTENT)]), UNEXPECTED);
+        let retired = join(&[&held, &retire, &define(0, 1, 1)]);
+        self.row(name, Late, retired, UNEXPECTED);
+        self.row(name, Duplicated, twice(&good), UNEXPECTED);
+        let again = join(&[&held, &twice(&retire)]);
+        self.row(name, Duplicated, again, UNEXPECTED);
+        let other = offer(1, len, b"something else");
+        self.row(name, Forged, join(&[&other, &piece(CONTENT)]), CHECKSUM);
+
+        let name = "dictionary answer";
+        let answer = control(10, &[1, 0]);
+        self.row(name, Malformed, control(10, &[1, 3]), UNKNOWN);
+        self.row(name, Malformed, control(10, &[0, 0]), TOO_SMALL);
+        self.row(name, Early, &answer, UNEXPECTED);
+        self.row(name, Late, join(&[&done(), &answer]), UNEXPECTED);
+        self.row(name, Duplicated, twice(&answer), UNEXPECTED);
+        self.row(name, Forged, &answer, UNEXPECTED);
+    }
+
+    fn hellos(&mut self) {
+        let good = hello_with(|_| ());
+        let early = [
+            control(1, &[9]),
+            control(2, &[9, 0, 0, 0, 0, 0]),
+            ack(0),
+            open(0),
+            close(0),
+            window(0, 9),
+            done(),
+            define(0, 1, 0),
+            offer(1, CONTENT.len() as u64, CONTENT),
+            control(10, &[1, 0]),
+        ];
+        for (frame, bytes) in FRAMES[4..].iter().zip(early) {
+            self.first(frame, Early, join(&[&bytes, &good]), STRANGER);
+        }
+        for (frame, form) in [("short block", Form::Short), ("long block", Form::Long)] {
+            self.first(frame, Early, blocks(&[HELLO], form), STRANGER);
+        }
+        self.first("tiny block", Early, b"\xc0\0\0\x10", STRANGER);
+
+        let name = "hello";
+        self.first(name, Malformed, damaged(good.clone()), CHECKSUM);
+        // The body ends inside its last field, and is checked.
+        let mut cut_off = good[..good.len() - 5].to_vec();
+        let len = (cut_off.len() - 8) as u16;
+        cut_off[6..8].copy_from_slice(&len.to_le_bytes());
+        cut_off.extend(plain_crc(&cut_off).to_le_bytes());
+        self.first(name, Malformed, cut_off, TRUNCATED);
+        self.first(name, Oversized, b"\x8eTLN\x01\x01\xff\xff", TOO_LARGE);
+        let version = hello_with(|hello| hello.versions = (9, 9));
+        let refused = Refused("Version", GoAwayCode::Version);
+        self.first(name, Forged, version, refused);
+        let role = hello_with(|hello| hello.role = Role::Acceptor);
+        self.first(name, Forged, role, UNEXPECTED);
+        let required = hello_with(|hello| hello.required = Features(1 << 40));
+        let refused = Refused("Feature", GoAwayCode::Feature);
+        self.first(name, Forged, required, refused);
+        let window = hello_with(|hello| hello.window = 100);
+        self.first(name, Forged, window, TOO_SMALL);
+
+        // A second one is read as a long block of an epoch.
+        let again = join(&[&good, &[0; 100]]);
+        self.row(name, Late, join(&[&done(), &again]), UNEXPECTED);
+        self.row(name, Duplicated, again, UNEXPECTED);
+    }
+}
+
+fn table() -> Vec<Row> {
+    let mut table = Table::default();
+    table.blocks();
+    table.control_frames();
+    table.of_the_path();
+    table.of_streams();
+    table.of_slots();
+    table.of_dictionaries();
+    table.hellos();
+    table.0
 }
 
 /// The name of an error's variant.
