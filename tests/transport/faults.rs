@@ -533,7 +533,7 @@ struct Attack {
     socket: TcpStream,
     answer: Vec<u8>,
     connection: Connection,
-    _stream: Option<Stream>,
+    held: Vec<Stream>,
 }
 
 impl Attack {
@@ -545,7 +545,7 @@ impl Attack {
             socket: socket.expect("a socket"),
             answer: Vec::new(),
             connection,
-            _stream: None,
+            held: Vec::new(),
         };
         if is_first {
             return attack;
@@ -556,7 +556,7 @@ impl Attack {
         within(stream.send(vec![0; 200_000].into()))
             .await
             .expect("room");
-        attack._stream = Some(stream);
+        attack.held.push(stream);
         let opens = |control: &Control| matches!(control, Control::Open(_));
         attack.hear(opens).await;
         attack
