@@ -326,7 +326,7 @@ async fn open_again_and_again(
     mut rng: Rng,
 ) -> Result<(), Failure> {
     while !soak.tally.stops() && budget.load(Relaxed) > 0 {
-        let policy = soak.policies[rng.usize(..soak.policies.len())].clone();
+        let policy = soak.policies[rng.usize(..soak.policies.len())];
         let config = StreamConfig::default()
             .policy(policy)
             .group(GroupId(rng.u8(..3)));
@@ -377,7 +377,7 @@ async fn exchange(
             let result = match rng.u8(..64) {
                 0..=3 => stream.sensitive().send(payload).await,
                 4 => {
-                    stream.set_policy(soak.policies[rng.usize(..soak.policies.len())].clone());
+                    stream.set_policy(soak.policies[rng.usize(..soak.policies.len())]);
                     stream.send(payload).await
                 }
                 _ => stream.send(payload).await,
