@@ -9,7 +9,8 @@ use super::link::{LinkEstimator, RttEstimator};
 use super::policy::SentBlock;
 use super::policy::cost::{BlockClass, Model, Sample, Sent, Speed};
 use super::spending::{Overhead, ShadowTime};
-use crate::codecs::{Arm, typical};
+use super::texture::Texture;
+use crate::codecs::{Arm, prior_encode_nanos, typical};
 use crate::units::{Time, saturating_nanos};
 
 /// What the arms have shown on all streams of a connection.
@@ -48,6 +49,19 @@ impl CodecKnowledge {
         self.model.restart(now);
         self.overhead.restart();
         self.shadow_time.restart();
+    }
+
+    /// How long `arm` will likely take for a block.
+    pub(crate) fn likely_encode(&self, arm: Arm, plain_len: usize, texture: Texture) -> Duration {
+        let Some(row) = typical(arm) else {
+            return Duration::from_nanos(prior_encode_nanos(arm, plain_len));
+        };
+        let class = BlockClass::of(plain_len, texture).of_arm(arm);
+        let typical = row.at(plain_len as f64);
+        let nanos = self
+            .model
+            .likely_encode_nanos(class, arm, &typical, self.speed);
+        Duration::from_nanos(nanos as u64)
     }
 
     /// Takes in a block that was sent, and says what its level was.

@@ -58,12 +58,9 @@ impl Overhead {
         }
     }
 
-    /// A block that was decided on at `decided` has been encoded, which took `encode`.
-    pub(crate) fn on_encoded(&mut self, now: Time, decided: Time, encode: Duration) {
-        if encode > MAX_INLINE {
-            let taken = now.saturating_since(decided);
-            self.handover.record(taken.saturating_sub(encode));
-        }
+    /// A block that a worker encoded took so long from its decision on, `encode` of it the codec.
+    pub(crate) fn on_handed_over(&mut self, taken: Duration, encode: Duration) {
+        self.handover.record(taken.saturating_sub(encode));
     }
 
     /// What each block takes, ns.
@@ -133,15 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handing_over_counts_for_blocks_that_are_handed_over() {
+    fn one_that_waited_for_a_processor_hardly_counts() {
         let mut overhead = Overhead::default();
-        let at = |micros| Time::ZERO + Duration::from_micros(micros);
-        overhead.on_encoded(at(90), at(0), Duration::from_micros(80));
-        assert!(overhead.handover_nanos() < 1.0);
-        overhead.on_encoded(at(250), at(0), Duration::from_micros(210));
+        let micros = Duration::from_micros;
+        overhead.on_handed_over(micros(250), micros(210));
         assert!((overhead.handover_nanos() - 40e3).abs() < 1.0);
-        // One that waited for a processor for ever so long is no handing over.
-        overhead.on_encoded(at(900_000), at(0), Duration::from_micros(200));
+        overhead.on_handed_over(micros(900_000), micros(200));
         assert!(overhead.handover_nanos() < 110e3);
     }
 

@@ -21,6 +21,7 @@ use crate::wire::{WireError, plain_crc};
 #[derive(Debug)]
 pub struct EncodeJob {
     pub(super) arm: Arm,
+    pub(super) likely: Duration,
     pub(super) connection: u64,
     pub(super) plain: Vec<u8>,
     pub(super) wire: Vec<u8>,
@@ -38,6 +39,11 @@ impl EncodeJob {
     /// Bytes to encode.
     pub fn plain_len(&self) -> usize {
         self.plain.len()
+    }
+
+    /// How long that will likely take, by what the arm has taken for such blocks here.
+    pub const fn likely(&self) -> Duration {
+        self.likely
     }
 }
 
@@ -218,6 +224,7 @@ impl CodecWorker {
     pub fn encode(&mut self, job: EncodeJob) -> EncodedBlock {
         let EncodeJob {
             arm,
+            likely: _,
             connection,
             plain,
             mut wire,

@@ -20,12 +20,11 @@ use super::error::RecvError;
 use super::guard::{Grant, Granted};
 use super::history::HistoryPart;
 use super::node::NodeShared;
-use super::pace::Pace;
 use super::path;
 use super::resume::{Another, Carrier};
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use super::socket::MOST_UNSENT;
-use crate::codecs::{prior_decode_nanos, prior_encode_nanos};
+use crate::codecs::prior_decode_nanos;
 use crate::control::MAX_INLINE;
 use crate::session::{
     BuildIdHasher, DecodedBlock, DictionaryWork, EncodedBlock, Event, Message, Session,
@@ -54,6 +53,11 @@ const STALL: Duration = Duration::from_secs(10);
 
 /// Output that is more than answers and control frames.
 const LARGE_OUTPUT: usize = 4 << 10;
+
+/// Encoding that is likely to take longer than [`MAX_INLINE`], but no longer than this, stays on its thread, and the
+/// executor's other tasks leave it: to hand a block to a worker and back takes about 0.1 ms, and on busy processors much
+/// more (docs/benchmarks.md). Meanwhile nothing is read or written, so that it is no more than a few times that.
+const MOST_ASIDE: Duration = Duration::from_micros(300);
 
 /// When a closing session last came nearer to its end.
 #[derive(Clone, Copy, Debug)]
@@ -104,9 +108,8 @@ pub(super) struct Driver<I> {
     timer_at: Option<Time>,
     /// When the system was last asked about the socket.
     sampled: Option<Time>,
-    pace: Pace,
-    /// What the encode under way elsewhere was thought to take at most, ns.
-    prior_nanos: u64,
+    /// Whether the executor's other tasks can go on elsewhere while this thread encodes.
+    steps_aside: bool,
     /// Codec work done on this thread since the poll began.
     inline: Duration,
     /// What the socket takes before it is full.
@@ -149,8 +152,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
             sampled: None,
-            pace: Pace::default(),
-            prior_nanos: 0,
+            steps_aside: steps_aside(),
             inline: Duration::ZERO,
             unsent_limit: MOST_UNSENT,
             closing: None,
@@ -299,7 +301,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             match done {
                 Ok(Done::Encoded(block, elapsed)) => {
                     self.grant.spend(elapsed);
-                    self.pace.record(self.prior_nanos, elapsed);
                     self.session.handle_encoded(now, block, elapsed);
                 }
                 Ok(Done::Decoded(block, elapsed)) => {
@@ -444,17 +445,20 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             };
             let mut worker = self.node.take_worker();
             let clock = self.clock;
-            let prior = prior_encode_nanos(job.arm(), job.plain_len());
-            let is_short = self.pace.likely_nanos(prior) <= saturating_nanos(MAX_INLINE);
+            let likely = job.likely();
+            let is_short = likely <= MAX_INLINE || (self.steps_aside && likely <= MOST_ASIDE);
             if is_short && !worker.must_prepare_encoder(&job) {
                 let started = clock.now();
-                let block = worker.encode(job);
+                let block = if likely <= MAX_INLINE {
+                    worker.encode(job)
+                } else {
+                    tokio::task::block_in_place(|| worker.encode(job))
+                };
                 self.node.put_worker(worker);
                 let now = clock.now();
                 self.now = now;
                 let elapsed = now.saturating_since(started);
                 self.grant.spend(elapsed);
-                self.pace.record(prior, elapsed);
                 self.session.handle_encoded(now, block, elapsed);
                 self.inline += elapsed;
                 if self.inline >= MAX_INLINE {
@@ -462,7 +466,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     return;
                 }
             } else {
-                self.prior_nanos = prior;
                 let node = Arc::clone(&self.node);
                 self.work.spawn_blocking(move || {
                     let started = clock.now();
@@ -792,4 +795,10 @@ impl<I> Drop for Driver<I> {
             self.shared.opened_notify.notify_one();
         }
     }
+}
+
+/// Whether this runtime has other threads that can take over a thread's tasks.
+fn steps_aside() -> bool {
+    let runtime = tokio::runtime::Handle::current();
+    runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
 }

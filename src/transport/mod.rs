@@ -19,7 +19,6 @@ mod listener;
 pub mod load;
 mod memory;
 mod node;
-mod pace;
 mod path;
 #[cfg(feature = "quic")]
 mod quic;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{Encoding, Sender};
 use crate::codecs::{Arm, Encoded};
-use crate::control::{Fed, SentBlock, Texture};
+use crate::control::{Fed, MAX_INLINE, SentBlock, Texture};
 use crate::session::history::SlotUse;
 use crate::session::job::EncodedBlock;
 use crate::session::path::Path;
@@ -110,13 +110,17 @@ impl Sender {
             arm,
             texture,
             decided,
+            likely,
             slot,
             dictionary,
         }) = self.encoding.take()
         else {
             return;
         };
-        path.known.codecs.overhead.on_encoded(now, decided, elapsed);
+        if likely > MAX_INLINE {
+            let overhead = &mut path.known.codecs.overhead;
+            overhead.on_handed_over(now.saturating_since(decided), elapsed);
+        }
         self.budget.spend(now, elapsed);
         self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(elapsed));
         let EncodedBlock {

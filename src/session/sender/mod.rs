@@ -5,6 +5,7 @@ mod choose;
 mod emit;
 mod length;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use fastrand::Rng;
@@ -60,6 +61,7 @@ struct Encoding {
     arm: Arm,
     texture: Texture,
     decided: Time,
+    likely: Duration,
     /// Where it goes, if it has a history.
     slot: Option<SlotUse>,
     /// .. or if it is encoded with a dictionary.
@@ -353,15 +355,19 @@ impl Sender {
         if arm == Arm::IDENTITY {
             self.emit_identity(now, texture, streams, path);
         } else {
+            let plain_len = self.builder.bytes.len();
+            let likely = path.known.codecs.likely_encode(arm, plain_len, texture);
             self.encoding = Some(Encoding {
                 arm,
                 texture,
                 decided: now,
+                likely,
                 slot,
                 dictionary: way,
             });
             self.job = Some(EncodeJob {
                 arm,
+                likely,
                 connection: self.connection,
                 plain: core::mem::take(&mut self.builder.bytes),
                 wire: self.output.buffer(),

@@ -62,6 +62,8 @@ const HOPELESS_REUSE: u32 = 64;
 /// Chances after which some arm is measured again whatever it promises, so that no estimate freezes
 /// (decisions.md).
 const RESAMPLE: u32 = 64;
+/// .. and no more often than it costs so much of what blocks cost. Arbitrary.
+const RESAMPLE_SHARE: f64 = 0.02;
 /// Blocks expected of a class that has just begun; later, as many as there were (nothing is known of
 /// the end of a stream, and what has lasted long will last).
 const LEAST_HORIZON: f64 = 8.0;
@@ -631,6 +633,8 @@ impl Cost {
             }
         }
         if into.is_empty() && self.skipped >= RESAMPLE {
+            // On processors that are busy, no more than a little of what blocks cost since.
+            let most = RESAMPLE_SHARE * chosen.cost * f64::from(self.skipped) / price;
             // Nobody promises anything: the one that comes nearest, or was measured longest ago.
             self.oldest_turn = !self.oldest_turn;
             let oldest = self.oldest_turn;
@@ -639,7 +643,7 @@ impl Cost {
                     && look.arm != chosen.arm
                     && look.barred.is_none()
                     && !situation.arms[look.arm].history
-                    && look.shadow_nanos() <= allowance_nanos / 4.0
+                    && look.shadow_nanos() <= (allowance_nanos / 4.0).min(most)
                     && affordable.is_none_or(|nanos| look.shadow_nanos() <= nanos)
             });
             let next = if oldest {

@@ -23,7 +23,7 @@ mod expect;
 use self::added::Added;
 pub(crate) use self::expect::Models;
 use self::expect::{Content, KnownLevel};
-use crate::codecs::{Arm, TypicalRow, typical, typical_dictionary_level, typical_level};
+use crate::codecs::{Arm, Typical, TypicalRow, typical, typical_dictionary_level, typical_level};
 use crate::control::Texture;
 use crate::units::Time;
 
@@ -73,6 +73,9 @@ const CHANGE_OF: f32 = 0.2;
 const SPEED_GAIN: f32 = 0.1;
 /// Machines are at most so many times as fast or slow as the table's. Arbitrary, beyond any in use.
 const MOST_SPEED: f32 = 50.0;
+/// Times of other streams' blocks count as so many of a stream's own at most. Arbitrary: a single one, which may be off
+/// by half, must not count for more than many.
+const MOST_INHERITED: f32 = 3.0;
 /// Bounds of an arm's strength, where one divides by it and where it is measured. Arbitrary; the
 /// strongest in the table is under 2.
 const LEAST_STRENGTH: f32 = 0.1;
@@ -326,19 +329,30 @@ impl ClassModel {
         sum / count
     }
 
-    fn arm_mut(&mut self, arm: Arm, typical: f32, strength: f32, speed: Speed) -> &mut ArmModel {
+    /// What `arm` has shown here; to begin with what `inherited` has, or else nothing but its `typical` strength and the
+    /// machine's speed. Times that were inherited count as a few of this model's own.
+    fn arm_mut(
+        &mut self,
+        arm: Arm,
+        typical: f32,
+        inherited: Option<&ArmModel>,
+        speed: Speed,
+    ) -> &mut ArmModel {
         let known = self.arms.iter().position(|known| known.arm == arm);
         let at = known.unwrap_or(self.arms.len());
         if known.is_none() {
+            let of = |samples: fn(&ArmModel) -> f32| {
+                inherited.map_or(0.0, |known| samples(known).min(MOST_INHERITED))
+            };
             self.arms.push(ArmModel {
                 arm,
                 typical,
-                strength,
+                strength: inherited.map_or(typical, |known| known.strength),
                 strengths: 0.0,
-                encode: speed.encode,
-                encodes: 0.0,
-                decode: speed.decode,
-                decodes: 0.0,
+                encode: inherited.map_or(speed.encode, |known| known.encode),
+                encodes: of(|known| known.encodes),
+                decode: inherited.map_or(speed.decode, |known| known.decode),
+                decodes: of(|known| known.decodes),
                 measured_at: Time::ZERO,
                 measured_block: 0,
             });
@@ -478,9 +492,21 @@ impl Model {
         Some((known.added.scaled(scale as f32, alone as f32), distance))
     }
 
-    fn strength(&self, class: BlockClass, arm: Arm) -> Option<f32> {
-        let known = self.class(class)?.arm(arm)?;
-        Some(known.strength)
+    fn arm(&self, class: BlockClass, arm: Arm) -> Option<&ArmModel> {
+        self.class(class)?.arm(arm)
+    }
+
+    /// How long `arm`, of which this is typical, will likely take for a block of `class`, ns.
+    pub(crate) fn likely_encode_nanos(
+        &self,
+        class: BlockClass,
+        arm: Arm,
+        typical: &Typical,
+        speed: Speed,
+    ) -> f64 {
+        let measured = self.arm(class, arm).filter(|arm| arm.encodes > 0.0);
+        let factor = measured.map_or(speed.encode, |arm| arm.encode);
+        typical.encode_nanos * f64::from(factor)
     }
 }
 
@@ -508,7 +534,7 @@ impl Model {
         speed: Speed,
     ) -> Option<f32> {
         let typical = row.at(sample.plain_len as f64).strength as f32;
-        let inherited = shared.and_then(|shared| shared.strength(sample.class, arm));
+        let inherited = shared.and_then(|shared| shared.arm(sample.class, arm));
         let class = self.class_mut(sample.class);
         class.blocks += 1;
         class.added.age();
@@ -516,7 +542,7 @@ impl Model {
             return None;
         }
         let blocks = class.blocks;
-        let model = class.arm_mut(arm, typical, inherited.unwrap_or(typical), speed);
+        let model = class.arm_mut(arm, typical, inherited, speed);
         model.learn_times(row, sample);
         model.measured_block = blocks;
         let strength = model.strength.max(LEAST_STRENGTH);
@@ -588,18 +614,15 @@ impl Model {
             ..*sample
         };
         let typical = row.at(plain_len).strength as f32;
-        let inherited = shared.and_then(|shared| shared.strength(with_history.class, arm));
+        let inherited = shared.and_then(|shared| shared.arm(with_history.class, arm));
         let found = with_history.ln_ratio();
         let expected = self.content(class, shared, speed).added.level as f32;
         let content = self.content_mut(class, shared);
         let usual = content.added.found().unwrap_or(expected) * added_scale as f32;
         let by_itself = alone * scale as f32;
-        let model = self.class_mut(with_history.class).arm_mut(
-            arm,
-            typical,
-            inherited.unwrap_or(typical),
-            speed,
-        );
+        let model = self
+            .class_mut(with_history.class)
+            .arm_mut(arm, typical, inherited, speed);
         let strength = model.strength.max(LEAST_STRENGTH);
         let there = by_itself + usual;
         if there > LEAST_LEVEL {
@@ -626,11 +649,11 @@ impl Model {
         speed: Speed,
     ) -> Option<f32> {
         let typical = row.at(sample.plain_len as f64).strength as f32;
-        let inherited = shared.and_then(|shared| shared.strength(sample.class, arm));
+        let inherited = shared.and_then(|shared| shared.arm(sample.class, arm));
         let class = self.class_mut(sample.class);
         let blocks = class.blocks;
         let usual = class.level.max(LEAST_LEVEL);
-        let model = class.arm_mut(arm, typical, inherited.unwrap_or(typical), speed);
+        let model = class.arm_mut(arm, typical, inherited, speed);
         model.learn_times(row, sample);
         model.measured_block = blocks;
         let Some(of_one) = sample.level(1.0) else {
@@ -655,7 +678,7 @@ impl Model {
                 let level = of_one / model.strength.max(LEAST_STRENGTH);
                 model.strengths += 1.0;
                 if reference.is_some() && level > LEAST_LEVEL {
-                    let weak = class.arm_mut(sent.arm, 0.0, 0.0, speed);
+                    let weak = class.arm_mut(sent.arm, 0.0, None, speed);
                     learn(&mut weak.strength, &mut weak.strengths, 0.0, STRENGTH_GAIN);
                 }
                 class.learn_level(level, sample.plain_len);
