@@ -114,8 +114,9 @@ fn node() -> Result<Node, Failure> {
         .train_dictionaries(Some(TrainerConfig::default()))
         .heartbeat(Some(Duration::from_secs(1)))
         .dead_after(Some(Duration::from_secs(5)));
+    // The last word of a close may be lost in a cut, and who said it waits that long for the question.
     let resume = ResumeConfig::default()
-        .within(Duration::from_secs(3600))
+        .within(Duration::from_secs(10))
         .wait(Duration::from_millis(1), Duration::from_millis(50))
         .memory(4 << 20);
     let config = NodeConfig::default()

@@ -279,12 +279,13 @@ impl Session {
         // Who has heard and said goodbye is allowed to forget.
         let is_over = self.ending.both_gone();
         self.ending.sent_go_away = false;
-        self.put_go_away(GoAwayCode::SessionLost, "");
-        self.end(if is_over {
-            Ok(())
+        let (code, result) = if is_over {
+            (GoAwayCode::Done, Ok(()))
         } else {
-            Err(SessionError::Forgotten)
-        });
+            (GoAwayCode::SessionLost, Err(SessionError::Forgotten))
+        };
+        self.put_go_away(code, "");
+        self.end(result);
         Ok(())
     }
 
