@@ -24,8 +24,9 @@ use crate::wire::{
     Control, GoAwayCode, Hello, MESSAGE_CHARGE, Open, Resume, Role, StreamId, Window, WireError,
 };
 
-/// Connections that may break one after another, by what the peer sends on them, with nothing received between.
-/// Arbitrary: damage on the way is rare, and a peer that errs does it each time.
+/// Connections of the session that may break one after another, by what the peer sends on them, with nothing received
+/// between. Arbitrary: damage on the way is rare, and a peer that errs does it each time. Those that break before both have
+/// said hello don't count: that is over when the outage is.
 const MOST_FRUITLESS: u32 = 4;
 
 /// The session is without a connection.
@@ -172,7 +173,7 @@ impl Session {
         if self.receiver.frames() > 0 {
             resumption.fruitless = 0;
         }
-        if broken {
+        if broken && resumption.outage.is_none() {
             resumption.fruitless += 1;
             if resumption.fruitless > MOST_FRUITLESS {
                 return false;

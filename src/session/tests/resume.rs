@@ -268,6 +268,28 @@ fn a_peer_that_errs_on_every_connection_is_given_up() {
 }
 
 #[test]
+fn damaged_hellos_do_not_end_a_session_that_may_wait() {
+    let mut pair = resumable();
+    let id = pair.open();
+    for _ in 0..20 {
+        cut(&mut pair);
+        begin(&mut pair);
+        let mut damaged = put(&hello_of(&mut pair.b, pair.now));
+        *damaged.last_mut().expect("a hello") ^= 1;
+        pair.a.input.extend_from_slice(&damaged);
+        pair.a.run(pair.now);
+        assert_eq!(pair.a.session.closed(), None);
+        assert!(!pair.a.session.is_connected());
+    }
+    cut(&mut pair);
+    reconnect(&mut pair);
+    pair.send(id, b"at last");
+    pair.pass(Duration::from_millis(20));
+    pair.pass(Duration::from_millis(20));
+    assert_eq!(pair.b.payloads(id), [b"at last".as_slice()]);
+}
+
+#[test]
 fn no_more_is_sent_than_is_kept_until_the_peer_acknowledges() {
     let config = config(PolicyConfig::None)
         .retransmit_memory(200_000)
