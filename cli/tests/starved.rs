@@ -83,12 +83,18 @@ fn a_starved_process_is_never_sent_heavier_codecs() {
     std::fs::write(&corpus, bytes).expect("room for a file");
     // With every processor busy with something else later, it hardly gets any.
     let echo = Echo::start_nice();
-    let before = heaviness(&echo.address, &corpus);
+    // Of one connection, what is sent before the first word of the peer's load decides as much.
+    let typical = || {
+        let mut taken = [(); 7].map(|()| heaviness(&echo.address, &corpus));
+        taken.sort_by(f64::total_cmp);
+        taken[taken.len() / 2]
+    };
+    let before = typical();
     let during = {
         let _burners = Burners::start();
         // The guards see the load a period or two later.
         std::thread::sleep(Duration::from_millis(500));
-        heaviness(&echo.address, &corpus)
+        typical()
     };
     println!("typical codec time: {before:.2} ns a byte before, {during:.2} starved");
     // A light codec is as good as identity on an idle loopback and may be taken either way.

@@ -34,5 +34,6 @@ pub(crate) use self::policy::{Affordable, Choice, Policy, SentBlock, Situation};
 pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, Round};
 pub use self::shares::{HistoryShareStats, HistoryShares, HistoryTerms, HistoryUse, HolderId};
 pub use self::socket::SocketSample;
+pub(crate) use self::spending::BurstTime;
 pub use self::spending::MAX_INLINE;
 pub use self::texture::Texture;

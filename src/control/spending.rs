@@ -14,6 +14,9 @@ const GAIN: f64 = 0.1;
 /// More than so many times what is known, and this much, ns, is somebody else's doing.
 const MOST: f64 = 3.0;
 const SLACK: f64 = 50e3;
+/// A block that took more than so many times its processor time waited for its turn once, which is not how all will go.
+/// Arbitrary.
+const MOST_STRETCHED: u32 = 16;
 
 /// A mean of times, those of late more than others.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +40,10 @@ impl Mean {
 pub(crate) struct Overhead {
     between: Mean,
     handover: Mean,
+    /// What encoding took, and the processor time of it: others that have the processor meanwhile make every codec as
+    /// much longer.
+    elapsed: Mean,
+    processor: Mean,
     emitted_at: Option<Time>,
 }
 
@@ -61,6 +68,18 @@ impl Overhead {
     /// A block that a worker encoded took so long from its decision on, `encode` of it the codec.
     pub(crate) fn on_handed_over(&mut self, taken: Duration, encode: Duration) {
         self.handover.record(taken.saturating_sub(encode));
+    }
+
+    /// A block was encoded in `elapsed`, of which its thread had a processor for so long.
+    pub(crate) fn on_encoded(&mut self, elapsed: Duration, processor: Duration) {
+        self.elapsed
+            .record(elapsed.min(processor.saturating_mul(MOST_STRETCHED)));
+        self.processor.record(processor);
+    }
+
+    /// How many times its processor time encoding takes, at least 1.
+    pub(crate) fn stretch(&self) -> f64 {
+        (self.elapsed.nanos / self.processor.nanos.max(1.0)).max(1.0)
     }
 
     /// What each block takes, ns.
@@ -125,9 +144,77 @@ impl ShadowTime {
     }
 }
 
+/// Share of a burst's time that shadows may take of a processor. Arbitrary: on fast links two thirds of what was lost
+/// against the best arm went to shadows that had a whole processor (docs/benchmarks.md).
+const BURST_SHARE: f64 = 0.05;
+/// .. of which so many times what a block costs may lie between two blocks. Arbitrary.
+const MOST_PAUSED: f64 = 8.0;
+
+/// Processor time that there is for shadows of one stream while blocks wait behind each other on a fast link: then others are
+/// on the processors too (who writes, the peer if it is on the same machine), and a burst may be over before what is found
+/// out pays.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BurstTime {
+    nanos: f64,
+    looked: Time,
+}
+
+impl BurstTime {
+    /// A block comes that costs so much, ns: adds a part of the time since the last one, as far as blocks filled it.
+    pub(crate) fn grow(&mut self, now: Time, cost: f64) {
+        let passed = saturating_nanos(now.saturating_since(self.looked)) as f64;
+        self.looked = now;
+        self.nanos += BURST_SHARE * passed.min(MOST_PAUSED * cost);
+    }
+
+    pub(crate) const fn left_nanos(&self) -> f64 {
+        self.nanos
+    }
+
+    /// Shadows are to take so much, ns.
+    pub(crate) fn spend(&mut self, nanos: f64) {
+        self.nanos -= nanos;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_gives_a_burst_no_time_for_shadows() {
+        let mut time = BurstTime::default();
+        let at = |micros| Time::ZERO + Duration::from_micros(micros);
+        for block in 0..100 {
+            time.grow(at(1_000_000 + 100 * block), 100e3);
+        }
+        let after_burst = time.left_nanos();
+        // A first block after a pause, and 99 of 100 µs each.
+        let most = BURST_SHARE * (MOST_PAUSED + 99.0) * 100e3;
+        assert!((after_burst - most).abs() < 1.0, "{after_burst}");
+        time.spend(after_burst);
+        time.grow(at(60_000_000), 100e3);
+        assert!(time.left_nanos() <= BURST_SHARE * MOST_PAUSED * 100e3 + 1.0);
+    }
+
+    #[test]
+    fn who_has_the_processors_meanwhile_stretches_encoding() {
+        let mut overhead = Overhead::default();
+        let micros = Duration::from_micros;
+        assert!((overhead.stretch() - 1.0).abs() < 1e-9, "nothing is known");
+        for _ in 0..50 {
+            overhead.on_encoded(micros(300), micros(100));
+        }
+        assert!((overhead.stretch() - 3.0).abs() < 0.01);
+        overhead.on_encoded(Duration::from_secs(3600), micros(100));
+        assert!(overhead.stretch() < 5.0, "{}", overhead.stretch());
+        for _ in 0..100 {
+            // A clock that stands still, and one that runs backwards.
+            overhead.on_encoded(Duration::ZERO, Duration::ZERO);
+            overhead.on_encoded(Duration::ZERO, micros(100));
+        }
+        assert!(overhead.stretch() >= 1.0 && overhead.stretch() < 5.0);
+    }
 
     #[test]
     fn one_that_waited_for_a_processor_hardly_counts() {

@@ -8,7 +8,9 @@ use bytes::BytesMut;
 use super::dictionaries::{DictionaryJob, DictionaryWork};
 use super::error::SessionError;
 use super::event::Event;
-use super::job::{DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowedBlock};
+use super::job::{
+    DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, JobTime, ShadowJob, ShadowedBlock,
+};
 use super::receiver::Taken;
 use super::retained::Frame;
 use super::sender::late_bytes;
@@ -117,10 +119,11 @@ impl Session {
         connected && self.receiver.wants_input()
     }
 
-    /// Takes in a block that was encoded in `elapsed`.
-    pub fn handle_encoded(&mut self, now: Time, block: EncodedBlock, elapsed: Duration) {
+    /// Takes in a block that was encoded, which took `time`.
+    pub fn handle_encoded(&mut self, now: Time, block: EncodedBlock, time: impl Into<JobTime>) {
+        let (streams, path) = (&mut self.streams, &mut self.path);
         self.sender
-            .on_encoded(now, block, elapsed, &mut self.streams, &mut self.path);
+            .on_encoded(now, block, time.into(), streams, path);
         self.after_output();
     }
 

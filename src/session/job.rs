@@ -16,6 +16,25 @@ use crate::dictionary::Dictionary;
 use crate::units::Time;
 use crate::wire::{WireError, plain_crc};
 
+/// How long a job took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobTime {
+    /// From its beginning to its end.
+    pub elapsed: Duration,
+    /// Of that, what its thread had a processor for: what the codec takes whoever else is running.
+    pub processor: Duration,
+}
+
+/// Where the processor time is not known apart.
+impl From<Duration> for JobTime {
+    fn from(elapsed: Duration) -> Self {
+        Self {
+            elapsed,
+            processor: elapsed,
+        }
+    }
+}
+
 /// A block to be encoded. Run it with [`CodecWorker::encode`], measure the time, and give the
 /// result to [`Session::handle_encoded`](super::Session::handle_encoded).
 #[derive(Debug)]
@@ -255,7 +274,8 @@ impl CodecWorker {
         }
     }
 
-    /// Encodes a block with each arm of the job and decodes it again, timed by `now`.
+    /// Encodes a block with each arm of the job and decodes it again, timed by `now`: the time of its thread's processor, if
+    /// the system tells it.
     pub fn shadow(&mut self, job: ShadowJob, mut now: impl FnMut() -> Time) -> ShadowedBlock {
         let ShadowJob {
             arms,

@@ -49,8 +49,8 @@ use self::dictionaries::{RecvDictionaries, SendDictionaries};
 pub use self::error::{OpenError, Rejected, SendError, SessionError};
 pub use self::event::Event;
 pub use self::job::{
-    CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, ShadowJob, ShadowResult,
-    ShadowedBlock,
+    CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, JobTime, ShadowJob,
+    ShadowResult, ShadowedBlock,
 };
 pub use self::limits::Limits;
 use self::limits::OpenRate;

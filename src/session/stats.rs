@@ -20,7 +20,7 @@ pub struct ArmStats {
     pub plain_bytes: u64,
     /// Bytes on the wire, headers and checksums included.
     pub wire_bytes: u64,
-    /// Time spent encoding, ns.
+    /// Processor time spent encoding, ns, as far as the driver tells it apart ([`JobTime`](super::JobTime)).
     pub encode_nanos: u64,
 }
 
@@ -119,7 +119,7 @@ pub struct SessionStats {
     pub hello_sent: u64,
     /// Bytes received.
     pub wire_received: u64,
-    /// Time spent encoding, ns.
+    /// Processor time spent encoding, ns, as far as the driver tells it apart ([`JobTime`](super::JobTime)).
     pub encode_nanos: u64,
     /// Time spent decoding, ns.
     pub decode_nanos: u64,

@@ -220,7 +220,7 @@ pub struct Outcome {
     pub duration: Duration,
     /// Each message's time from when it was due or sent to its delivery.
     pub times: Vec<Duration>,
-    /// Time that A took to encode.
+    /// Processor time that A took to encode.
     pub encode_time: Duration,
     /// Time that B took to decode.
     pub decode_time: Duration,

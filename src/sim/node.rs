@@ -11,8 +11,8 @@ use super::link::Link;
 use super::{CodecCosts, End, Happening, Memo, NodeConfig, SimError};
 use crate::control::SocketSample;
 use crate::session::{
-    CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, Event, Role, Session, SessionConfig,
-    ShadowedBlock,
+    CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, Event, JobTime, Role, Session,
+    SessionConfig, ShadowedBlock,
 };
 use crate::units::{Time, saturating_nanos};
 use crate::wire::Hello;
@@ -36,7 +36,7 @@ pub(super) struct Node {
     input: BytesMut,
     worker: CodecWorker,
     costs: CodecCosts,
-    encoding: Option<Work<EncodedBlock>>,
+    encoding: Option<Work<(EncodedBlock, Duration)>>,
     shadowing: Option<Work<ShadowedBlock>>,
     decoding: VecDeque<Work<DecodedBlock>>,
     dictionary: Option<Work<DictionaryWork>>,
@@ -256,7 +256,10 @@ impl Node {
             }
         }
         if let Some(work) = self.encoding.take_if(|work| work.done <= now) {
-            self.session.handle_encoded(now, work.block, work.elapsed);
+            let (block, processor) = work.block;
+            let elapsed = work.elapsed;
+            self.session
+                .handle_encoded(now, block, JobTime { elapsed, processor });
         }
         if let Some(work) = self.shadowing.take_if(|work| work.done <= now) {
             self.session.handle_shadowed(now, work.block);
@@ -294,10 +297,12 @@ impl Node {
         let mut done = now;
         for result in &mut block.results {
             let encode = self.costs.encode_nanos(result.arm, plain_len);
-            (result.encode, done) = self.cpu.begin(now, Lane::Shadow, encode);
+            result.encode = Duration::from_nanos(encode);
+            done = self.cpu.begin(now, Lane::Shadow, encode).1;
             if let Some(decode) = &mut result.decode {
                 let cost = self.costs.decode_nanos(result.arm.codec, plain_len);
-                (*decode, done) = self.cpu.begin(now, Lane::Shadow, cost);
+                *decode = Duration::from_nanos(cost);
+                done = self.cpu.begin(now, Lane::Shadow, cost).1;
             }
         }
         self.shadowing = Some(Work {
@@ -347,7 +352,7 @@ impl Node {
             self.encoding = Some(Work {
                 done,
                 elapsed,
-                block,
+                block: (block, Duration::from_nanos(cost)),
             });
         }
     }

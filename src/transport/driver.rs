@@ -1,5 +1,7 @@
 //! The task that owns a connection's session and socket.
 
+mod work;
+
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -15,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
+use self::work::{Done, steps_aside};
 use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::{Grant, Granted};
@@ -24,13 +27,9 @@ use super::path;
 use super::resume::{Another, Carrier};
 use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
 use super::socket::MOST_UNSENT;
-use crate::codecs::prior_decode_nanos;
 use crate::control::MAX_INLINE;
-use crate::session::{
-    BuildIdHasher, DecodedBlock, DictionaryWork, EncodedBlock, Event, Message, Session,
-    SessionError, ShadowedBlock,
-};
-use crate::units::{Time, saturating_nanos};
+use crate::session::{BuildIdHasher, Event, Message, Session, SessionError};
+use crate::units::Time;
 use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
 
 /// Bytes that one read may bring.
@@ -54,24 +53,11 @@ const STALL: Duration = Duration::from_secs(10);
 /// Output that is more than answers and control frames.
 const LARGE_OUTPUT: usize = 4 << 10;
 
-/// Encoding that is likely to take longer than [`MAX_INLINE`], but no longer than this, stays on its thread, and the
-/// executor's other tasks leave it: to hand a block to a worker and back takes about 0.1 ms, and on busy processors much
-/// more (docs/benchmarks.md). Meanwhile nothing is read or written, so that it is no more than a few times that.
-const MOST_ASIDE: Duration = Duration::from_micros(300);
-
 /// When a closing session last came nearer to its end.
 #[derive(Clone, Copy, Debug)]
 struct Closing {
     since: Time,
     progress: u64,
-}
-
-/// A codec job done elsewhere.
-enum Done {
-    Encoded(EncodedBlock, Duration),
-    Decoded(DecodedBlock, Duration),
-    Shadowed(ShadowedBlock),
-    Dictionary(DictionaryWork, Duration),
 }
 
 /// ```text
@@ -289,40 +275,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
     }
 
-    fn poll_work(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut any = false;
-        while !self.work.is_empty() {
-            let Poll::Ready(Some(done)) = self.work.poll_join_next(cx) else {
-                break;
-            };
-            any = true;
-            self.now = self.clock.now();
-            let now = self.now;
-            match done {
-                Ok(Done::Encoded(block, elapsed)) => {
-                    self.grant.spend(elapsed);
-                    self.session.handle_encoded(now, block, elapsed);
-                }
-                Ok(Done::Decoded(block, elapsed)) => {
-                    self.grant.spend(elapsed);
-                    let _ = self.session.handle_decoded(block, elapsed);
-                    self.take_input(now);
-                }
-                Ok(Done::Shadowed(block)) => {
-                    self.grant.spend(block.taken());
-                    self.session.handle_shadowed(now, block);
-                }
-                Ok(Done::Dictionary(work, elapsed)) => {
-                    self.grant.spend(elapsed);
-                    let _ = self.session.handle_dictionary(now, work, elapsed);
-                }
-                // A codec has panicked, or the runtime shuts down: the session can't go on.
-                Err(_) => self.session.abort(),
-            }
-        }
-        any
-    }
-
     fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
         if self.has_input && self.session.wants_input() {
             self.has_input = false;
@@ -369,38 +321,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         self.has_input |= !self.session.wants_input() && !self.input.is_empty();
     }
 
-    fn start_decoding(&mut self) {
-        while let Some(job) = self.session.poll_decode() {
-            let mut worker = self.node.take_worker();
-            let clock = self.clock;
-            let prior = prior_decode_nanos(job.codec(), job.likely_plain_len());
-            let is_short = prior <= saturating_nanos(MAX_INLINE);
-            if is_short && !worker.must_prepare_decoder(&job) {
-                let started = clock.now();
-                let block = worker.decode(job);
-                self.node.put_worker(worker);
-                let now = clock.now();
-                self.now = now;
-                let elapsed = now.saturating_since(started);
-                self.grant.spend(elapsed);
-                let _ = self.session.handle_decoded(block, elapsed);
-                self.take_input(now);
-                self.inline += elapsed;
-                if self.inline >= MAX_INLINE {
-                    return;
-                }
-            } else {
-                let node = Arc::clone(&self.node);
-                self.work.spawn_blocking(move || {
-                    let started = clock.now();
-                    let block = worker.decode(job);
-                    node.put_worker(worker);
-                    Done::Decoded(block, clock.now().saturating_since(started))
-                });
-            }
-        }
-    }
-
     /// Whether what comes from the peer is wanted again.
     fn run_timers(&mut self) -> bool {
         let now = self.now;
@@ -431,78 +351,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.unsent_limit = limit;
                 path::limit_unsent(io, limit);
             }
-        }
-    }
-
-    fn start_encoding(&mut self) {
-        loop {
-            if self.session.has_queued() {
-                // What a block costs besides its codec shows between two of them.
-                self.now = self.clock.now();
-            }
-            let Some(job) = self.session.poll_encode(self.now) else {
-                return;
-            };
-            let mut worker = self.node.take_worker();
-            let clock = self.clock;
-            let likely = job.likely();
-            let is_short = likely <= MAX_INLINE || (self.steps_aside && likely <= MOST_ASIDE);
-            if is_short && !worker.must_prepare_encoder(&job) {
-                let started = clock.now();
-                let block = if likely <= MAX_INLINE {
-                    worker.encode(job)
-                } else {
-                    tokio::task::block_in_place(|| worker.encode(job))
-                };
-                self.node.put_worker(worker);
-                let now = clock.now();
-                self.now = now;
-                let elapsed = now.saturating_since(started);
-                self.grant.spend(elapsed);
-                self.session.handle_encoded(now, block, elapsed);
-                self.inline += elapsed;
-                if self.inline >= MAX_INLINE {
-                    // What there is goes out first.
-                    return;
-                }
-            } else {
-                let node = Arc::clone(&self.node);
-                self.work.spawn_blocking(move || {
-                    let started = clock.now();
-                    let block = worker.encode(job);
-                    node.put_worker(worker);
-                    Done::Encoded(block, clock.now().saturating_since(started))
-                });
-            }
-        }
-    }
-
-    /// Encodes a block once more with other arms, always off the executor's thread.
-    fn start_shadow(&mut self) {
-        if let Some(job) = self.session.poll_shadow() {
-            let mut worker = self.node.take_worker();
-            let node = Arc::clone(&self.node);
-            let clock = self.clock;
-            self.work.spawn_blocking(move || {
-                let block = worker.shadow(job, || clock.now());
-                node.put_worker(worker);
-                Done::Shadowed(block)
-            });
-        }
-    }
-
-    /// Makes, packs or checks a dictionary, always off the executor's thread.
-    fn start_dictionary(&mut self) {
-        if let Some(job) = self.session.poll_dictionary(self.now) {
-            let mut worker = self.node.take_worker();
-            let node = Arc::clone(&self.node);
-            let clock = self.clock;
-            self.work.spawn_blocking(move || {
-                let started = clock.now();
-                let work = worker.dictionary(job);
-                node.put_worker(worker);
-                Done::Dictionary(work, clock.now().saturating_since(started))
-            });
         }
     }
 
@@ -795,10 +643,4 @@ impl<I> Drop for Driver<I> {
             self.shared.opened_notify.notify_one();
         }
     }
-}
-
-/// Whether this runtime has other threads that can take over a thread's tasks.
-fn steps_aside() -> bool {
-    let runtime = tokio::runtime::Handle::current();
-    runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
 }

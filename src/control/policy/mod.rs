@@ -141,6 +141,8 @@ pub(crate) struct Situation<'a> {
     pub overhead_nanos: f64,
     /// .. and on one that a worker encodes ([`MAX_INLINE`](crate::control::MAX_INLINE)), ns.
     pub handover_nanos: f64,
+    /// How many times its processor time encoding takes while others run.
+    pub stretch: f64,
     /// What the arms have shown on all streams of the connection.
     pub(crate) shared: &'a CodecKnowledge,
     /// What processor time costs while budgets are short.
@@ -498,6 +500,7 @@ mod contract {
                 link_backlog: 0,
                 overhead_nanos: 0.0,
                 handover_nanos: 0.0,
+                stretch: 1.0,
                 shared: &self.shared,
                 prices: Prices::default(),
                 peer_starved: false,

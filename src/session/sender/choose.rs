@@ -147,6 +147,7 @@ impl Sender {
             run: self.run,
             overhead_nanos: path.known.codecs.overhead.nanos(),
             handover_nanos: path.known.codecs.overhead.handover_nanos(),
+            stretch: path.known.codecs.overhead.stretch(),
             link_backlog: self.link_backlog(now, path),
             shared: &path.known.codecs,
             prices: Prices {

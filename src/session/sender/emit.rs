@@ -6,7 +6,7 @@ use super::{Encoding, Sender};
 use crate::codecs::{Arm, Encoded};
 use crate::control::{Fed, MAX_INLINE, SentBlock, Texture};
 use crate::session::history::SlotUse;
-use crate::session::job::EncodedBlock;
+use crate::session::job::{EncodedBlock, JobTime};
 use crate::session::path::Path;
 use crate::session::stats::StreamStats;
 use crate::session::stream::Streams;
@@ -94,12 +94,12 @@ impl Sender {
         self.on_emitted(now, Arm::IDENTITY, start, Duration::ZERO, streams, path);
     }
 
-    /// Takes in an encoded block; its time was `elapsed`.
+    /// Takes in an encoded block, which took `time`.
     pub(in crate::session) fn on_encoded(
         &mut self,
         now: Time,
         block: EncodedBlock,
-        elapsed: Duration,
+        time: JobTime,
         streams: &mut Streams,
         path: &mut Path,
     ) {
@@ -117,12 +117,17 @@ impl Sender {
         else {
             return;
         };
-        if likely > MAX_INLINE {
-            let overhead = &mut path.known.codecs.overhead;
-            overhead.on_handed_over(now.saturating_since(decided), elapsed);
+        let overhead = &mut path.known.codecs.overhead;
+        // Beside a shadow it is not others that have the processors.
+        if self.shadows.is_idle() {
+            overhead.on_encoded(time.elapsed, time.processor);
         }
-        self.budget.spend(now, elapsed);
-        self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(elapsed));
+        if likely > MAX_INLINE {
+            overhead.on_handed_over(now.saturating_since(decided), time.elapsed);
+        }
+        let encode = time.processor;
+        self.budget.spend(now, encode);
+        self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(encode));
         let EncodedBlock {
             connection: _,
             plain,
@@ -162,7 +167,7 @@ impl Sender {
             arm: self.arms.position(arm).unwrap_or(0),
             plain_len: plain.len(),
             wire_len: written.unwrap_or(plain.len()),
-            encode: elapsed,
+            encode,
             texture,
             is_paired: slot.is_some() && self.shadows.pairs(),
         };
@@ -196,7 +201,7 @@ impl Sender {
             self.output.recycle(wire);
             Arm::IDENTITY
         };
-        self.on_emitted(now, sent_as, start, elapsed, streams, path);
+        self.on_emitted(now, sent_as, start, encode, streams, path);
         // While it was with its codec, the memory for histories may have become less.
         self.put_defines(None);
     }
@@ -251,7 +256,7 @@ impl Sender {
         now: Time,
         arm: Arm,
         start: u64,
-        elapsed: Duration,
+        encode: Duration,
         streams: &mut Streams,
         path: &mut Path,
     ) {
@@ -289,7 +294,7 @@ impl Sender {
                 u64::from(member.messages),
                 member.plain as u64,
                 share(wire_len as u64),
-                Duration::from_nanos(share(saturating_nanos(elapsed))),
+                Duration::from_nanos(share(saturating_nanos(encode))),
             );
         }
         self.builder.members.clear();

@@ -177,7 +177,7 @@ impl Cost {
         } = times;
         let objective = self.objective;
         let overhead = stages.besides_nanos(encode_nanos).max(LEAST_OVERHEAD);
-        let here = encode_nanos + overhead;
+        let here = encode_nanos * stages.stretch + overhead;
         let link = stages.link_nanos(wire_len);
         let first = (here - stages.link_backlog_nanos).max(0.0) + link + decode_nanos;
         let slowest = here.max(link).max(decode_nanos + overhead);
@@ -238,6 +238,7 @@ mod tests {
             link_backlog: 0,
             overhead_nanos: 0.0,
             handover_nanos: 0.0,
+            stretch: 1.0,
             shared: &CodecKnowledge::default(),
             prices: Prices::default(),
             peer_starved: false,

@@ -19,7 +19,7 @@ pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use super::{Choice, Reason, Situation};
 use crate::codecs::{Arm, CodecId, TypicalRow, typical};
-use crate::control::LinkRate;
+use crate::control::{BurstTime, LinkRate};
 use crate::units::Time;
 use crate::wire::MAX_PRIME;
 
@@ -72,6 +72,9 @@ const MOST_HORIZON: f64 = 4096.0;
 const SHADOW_PRICE: f64 = 0.25;
 /// .. and where it is the codec that makes them wait: then the processors are busy with it. Both arbitrary.
 const BOUND_PRICE: f64 = 0.5;
+/// Link from which on shadows of a burst get no more than [`BurstTime`], ns per byte: 50 Mbit/s. On a slower one processors have
+/// nothing else to do. Arbitrary.
+const FAST_LINK: f64 = 160.0;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
 /// makes messages late. Arbitrary.
 const LITTLE: f64 = 0.02;
@@ -160,6 +163,7 @@ pub(super) struct Cost {
     class: BlockClass,
     /// Blocks since something was last measured in the shadow.
     skipped: u32,
+    burst: BurstTime,
     /// Whether the arm measured longest ago had the last turn of those measured whatever they promise.
     oldest_turn: bool,
     /// Small blocks for which identity was best.
@@ -190,6 +194,7 @@ impl Cost {
             looks: Vec::new(),
             class: BlockClass::default(),
             skipped: 0,
+            burst: BurstTime::default(),
             oldest_turn: false,
             plain_small: 0,
             rateless: 0,
@@ -594,8 +599,8 @@ impl Cost {
         let seen = self.own.blocks(self.class) as f64;
         let horizon = seen.clamp(LEAST_HORIZON, MOST_HORIZON);
         let stages = stages(situation);
-        let codec_bound =
-            stages.followers >= 1.0 && stages.link_nanos(chosen.wire_len) < chosen.encode_nanos;
+        let codec_bound = stages.followers >= 1.0
+            && stages.link_nanos(chosen.wire_len) < stages.stretch * chosen.encode_nanos;
         let beside = if codec_bound {
             BOUND_PRICE
         } else {
@@ -606,6 +611,13 @@ impl Cost {
         let affordable = situation.affordable.encode_nanos;
         let reserved = affordable.map_or(0.0, |_| chosen.encode_nanos);
         let allowance_nanos = allowance_nanos - reserved;
+        self.burst.grow(situation.now, chosen.cost);
+        let in_burst = situation.queued_behind > 0 && stages.link_nanos_per_byte < FAST_LINK;
+        let allowance_nanos = if in_burst {
+            allowance_nanos.min(self.burst.left_nanos())
+        } else {
+            allowance_nanos
+        };
         let mut left = allowance_nanos;
         let mut worth: Vec<(f64, Look)> = self
             .looks
@@ -655,6 +667,10 @@ impl Cost {
         }
         if !into.is_empty() {
             self.skipped = 0;
+            let looks = self.looks.iter().filter(|look| into.contains(&look.arm));
+            if in_burst {
+                self.burst.spend(looks.map(Look::shadow_nanos).sum());
+            }
         }
     }
 
@@ -729,6 +745,7 @@ fn stages(situation: &Situation<'_>) -> Stages {
         link_backlog_nanos: situation.link_backlog as f64 * link_nanos_per_byte,
         overhead_nanos: situation.overhead_nanos,
         handover_nanos: situation.handover_nanos,
+        stretch: situation.stretch,
         followers: behind + f64::from(situation.run),
         encode_price: situation.prices.encode,
         decode_price: situation.prices.decode,

@@ -75,6 +75,8 @@ pub(crate) struct Stages {
     pub(crate) overhead_nanos: f64,
     /// .. and to hand it to a worker and back, if it takes longer than [`MAX_INLINE`], ns.
     pub(crate) handover_nanos: f64,
+    /// How many times its processor time encoding takes.
+    pub(crate) stretch: f64,
     /// Blocks expected to follow without a pause.
     pub(crate) followers: f64,
     /// Prices of processor time here and at the peer, beyond the objective's: they rise while a
@@ -83,7 +85,7 @@ pub(crate) struct Stages {
     pub(crate) decode_price: f64,
 }
 
-/// The times of one block with one arm.
+/// The times of one block with one arm; encoding as processor time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Times {
     pub(crate) encode_nanos: f64,
@@ -109,6 +111,11 @@ impl Stages {
         }
     }
 
+    /// Time that this end spends on a block, ns.
+    pub(crate) fn here_nanos(&self, encode_nanos: f64) -> f64 {
+        encode_nanos * self.stretch + self.besides_nanos(encode_nanos)
+    }
+
     /// What the block costs with these times, ns of message time.
     pub(crate) fn cost(&self, times: Times, objective: Objective) -> f64 {
         let Times {
@@ -116,7 +123,7 @@ impl Stages {
             wire_len,
             decode_nanos,
         } = times;
-        let here = encode_nanos + self.besides_nanos(encode_nanos);
+        let here = self.here_nanos(encode_nanos);
         let link = (here - self.link_backlog_nanos).max(0.0) + self.link_nanos(wire_len);
         let behind = self.followers * (decode_nanos - link).max(0.0);
         let time = link + (decode_nanos + behind) / (1.0 + self.followers);
@@ -143,6 +150,7 @@ mod tests {
             link_backlog_nanos: backlog,
             overhead_nanos: 0.0,
             handover_nanos: 0.0,
+            stretch: 1.0,
             followers,
             encode_price: 0.0,
             decode_price: 0.0,

@@ -1,0 +1,173 @@
+//! Codec work of a connection: on its own thread while it is short, and on workers.
+
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Driver;
+use crate::codecs::prior_decode_nanos;
+use crate::control::MAX_INLINE;
+use crate::session::{DecodedBlock, DictionaryWork, EncodedBlock, JobTime, ShadowedBlock};
+use crate::transport::clock::{Stopwatch, thread_time};
+use crate::units::saturating_nanos;
+
+/// Encoding that is likely to take longer than [`MAX_INLINE`], but no longer than this, stays on its thread, and the
+/// executor's other tasks leave it: to hand a block to a worker and back takes about 0.1 ms, and on busy processors much
+/// more (docs/benchmarks.md). Meanwhile nothing is read or written, so that it is no more than a few times that.
+const MOST_ASIDE: Duration = Duration::from_micros(300);
+
+/// A codec job done elsewhere.
+pub(super) enum Done {
+    Encoded(EncodedBlock, JobTime),
+    Decoded(DecodedBlock, Duration),
+    Shadowed(ShadowedBlock),
+    Dictionary(DictionaryWork, Duration),
+}
+
+impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
+    pub(super) fn poll_work(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut any = false;
+        while !self.work.is_empty() {
+            let Poll::Ready(Some(done)) = self.work.poll_join_next(cx) else {
+                break;
+            };
+            any = true;
+            self.now = self.clock.now();
+            let now = self.now;
+            match done {
+                Ok(Done::Encoded(block, time)) => {
+                    self.grant.spend(time.processor);
+                    self.session.handle_encoded(now, block, time);
+                }
+                Ok(Done::Decoded(block, elapsed)) => {
+                    self.grant.spend(elapsed);
+                    let _ = self.session.handle_decoded(block, elapsed);
+                    self.take_input(now);
+                }
+                Ok(Done::Shadowed(block)) => {
+                    self.grant.spend(block.taken());
+                    self.session.handle_shadowed(now, block);
+                }
+                Ok(Done::Dictionary(work, elapsed)) => {
+                    self.grant.spend(elapsed);
+                    let _ = self.session.handle_dictionary(now, work, elapsed);
+                }
+                // A codec has panicked, or the runtime shuts down: the session can't go on.
+                Err(_) => self.session.abort(),
+            }
+        }
+        any
+    }
+
+    pub(super) fn start_decoding(&mut self) {
+        while let Some(job) = self.session.poll_decode() {
+            let mut worker = self.node.take_worker();
+            let clock = self.clock;
+            let prior = prior_decode_nanos(job.codec(), job.likely_plain_len());
+            let is_short = prior <= saturating_nanos(MAX_INLINE);
+            if is_short && !worker.must_prepare_decoder(&job) {
+                let started = clock.now();
+                let block = worker.decode(job);
+                self.node.put_worker(worker);
+                let now = clock.now();
+                self.now = now;
+                let elapsed = now.saturating_since(started);
+                self.grant.spend(elapsed);
+                let _ = self.session.handle_decoded(block, elapsed);
+                self.take_input(now);
+                self.inline += elapsed;
+                if self.inline >= MAX_INLINE {
+                    return;
+                }
+            } else {
+                let node = Arc::clone(&self.node);
+                self.work.spawn_blocking(move || {
+                    let started = clock.now();
+                    let block = worker.decode(job);
+                    node.put_worker(worker);
+                    Done::Decoded(block, clock.now().saturating_since(started))
+                });
+            }
+        }
+    }
+
+    pub(super) fn start_encoding(&mut self) {
+        loop {
+            if self.session.has_queued() {
+                // What a block costs besides its codec shows between two of them.
+                self.now = self.clock.now();
+            }
+            let Some(job) = self.session.poll_encode(self.now) else {
+                return;
+            };
+            let mut worker = self.node.take_worker();
+            let clock = self.clock;
+            let likely = job.likely();
+            let is_short = likely <= MAX_INLINE || (self.steps_aside && likely <= MOST_ASIDE);
+            if is_short && !worker.must_prepare_encoder(&job) {
+                let watch = Stopwatch::start(clock, likely);
+                let block = if likely <= MAX_INLINE {
+                    worker.encode(job)
+                } else {
+                    tokio::task::block_in_place(|| worker.encode(job))
+                };
+                self.node.put_worker(worker);
+                let (now, time) = watch.stop();
+                self.now = now;
+                self.grant.spend(time.processor);
+                self.session.handle_encoded(now, block, time);
+                self.inline += time.elapsed;
+                if self.inline >= MAX_INLINE {
+                    // What there is goes out first.
+                    return;
+                }
+            } else {
+                let node = Arc::clone(&self.node);
+                self.work.spawn_blocking(move || {
+                    let watch = Stopwatch::start(clock, likely);
+                    let block = worker.encode(job);
+                    node.put_worker(worker);
+                    let (_, time) = watch.stop();
+                    Done::Encoded(block, time)
+                });
+            }
+        }
+    }
+
+    /// Encodes a block once more with other arms, always off the executor's thread.
+    pub(super) fn start_shadow(&mut self) {
+        if let Some(job) = self.session.poll_shadow() {
+            let mut worker = self.node.take_worker();
+            let node = Arc::clone(&self.node);
+            let clock = self.clock;
+            self.work.spawn_blocking(move || {
+                let block = worker.shadow(job, || thread_time().unwrap_or_else(|| clock.now()));
+                node.put_worker(worker);
+                Done::Shadowed(block)
+            });
+        }
+    }
+
+    /// Makes, packs or checks a dictionary, always off the executor's thread.
+    pub(super) fn start_dictionary(&mut self) {
+        if let Some(job) = self.session.poll_dictionary(self.now) {
+            let mut worker = self.node.take_worker();
+            let node = Arc::clone(&self.node);
+            let clock = self.clock;
+            self.work.spawn_blocking(move || {
+                let started = clock.now();
+                let work = worker.dictionary(job);
+                node.put_worker(worker);
+                Done::Dictionary(work, clock.now().saturating_since(started))
+            });
+        }
+    }
+}
+
+/// Whether this runtime has other threads that can take over a thread's tasks.
+pub(super) fn steps_aside() -> bool {
+    let runtime = tokio::runtime::Handle::current();
+    runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
+}
