@@ -242,6 +242,41 @@ fn counts_that_cannot_be_never_lose_or_repeat_a_message() {
 }
 
 #[test]
+fn who_has_said_goodbye_is_allowed_to_forget() {
+    for heard in [true, false] {
+        let mut pair = resumable();
+        pair.settle();
+        pair.a.session.close();
+        pair.b.session.close();
+        // Its own goodbye is lost, with the acknowledgement that would come for it.
+        pair.a.run(pair.now);
+        let goodbye = pair.b.run(pair.now);
+        if heard {
+            pair.a.input.extend_from_slice(&goodbye);
+            pair.a.run(pair.now);
+        }
+        assert_eq!(pair.a.session.closed(), None);
+        pair.b.input.clear();
+        pair.a.session.handle_eof();
+        let again = pair.a.session.reconnect(pair.now);
+        again.expect("a session that goes on");
+        let asked = hello_of(&mut pair.a, pair.now);
+        let anew = config(PolicyConfig::None)
+            .retransmit_memory(1 << 20)
+            .resume_token(Some([8; 16]));
+        pair.b = End::new(Role::Acceptor, anew);
+        pair.b.input.extend_from_slice(&put(&asked));
+        pair.settle();
+        let ended = if heard {
+            Ok(())
+        } else {
+            Err(SessionError::Forgotten)
+        };
+        assert_eq!(pair.a.session.closed(), Some(&ended));
+    }
+}
+
+#[test]
 fn a_peer_that_errs_on_every_connection_is_given_up() {
     let mut pair = resumable();
     pair.open();
