@@ -72,7 +72,7 @@ fn heaviness(address: &str, corpus: &std::path::Path) -> f64 {
 }
 
 #[test]
-fn a_starved_process_is_never_sent_heavier_codecs() {
+fn a_starved_process_is_typically_sent_no_heavier_codecs() {
     let directory = tempfile::tempdir().expect("a directory");
     let corpus = directory.path().join("traffic.msgs");
     let mut bytes = Vec::new();
@@ -83,7 +83,7 @@ fn a_starved_process_is_never_sent_heavier_codecs() {
     std::fs::write(&corpus, bytes).expect("room for a file");
     // With every processor busy with something else later, it hardly gets any.
     let echo = Echo::start_nice();
-    // Of one connection, what is sent before the first word of the peer's load decides as much.
+    // Single runs are heavier in one of six: why is not known yet.
     let typical = || {
         let mut taken = [(); 7].map(|()| heaviness(&echo.address, &corpus));
         taken.sort_by(f64::total_cmp);

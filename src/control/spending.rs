@@ -144,8 +144,8 @@ impl ShadowTime {
     }
 }
 
-/// Share of a burst's time that shadows may take of a processor. Arbitrary: on fast links two thirds of what was lost
-/// against the best arm went to shadows that had a whole processor (docs/benchmarks.md).
+/// Share of a burst's time that shadows may take of a processor. Arbitrary, and not smooth: of 0.02, 0.05,
+/// 0.1 and 0.2 some fail the rise of a link in virtual time where others do not (docs/benchmarks.md, fast links).
 const BURST_SHARE: f64 = 0.05;
 /// .. of which so many times what a block costs may lie between two blocks. Arbitrary.
 const MOST_PAUSED: f64 = 8.0;

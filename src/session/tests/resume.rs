@@ -51,6 +51,16 @@ fn put(hello: &Hello) -> Vec<u8> {
     bytes
 }
 
+/// In place of the acceptor, one that knows nothing of the session hears the hello.
+fn ask_another(pair: &mut Pair, asked: &Hello) {
+    let anew = config(PolicyConfig::None)
+        .retransmit_memory(1 << 20)
+        .resume_token(Some([8; 16]));
+    pair.b = End::new(Role::Acceptor, anew);
+    pair.b.input.extend_from_slice(&put(asked));
+    pair.settle();
+}
+
 #[test]
 fn what_was_on_its_way_arrives_over_the_next_connection() {
     let mut pair = resumable();
@@ -165,12 +175,7 @@ fn a_peer_that_knows_the_session_no_more_says_so_by_another_token() {
         .expect("a session that goes on");
     let asked = hello_of(&mut pair.a, pair.now);
     assert_eq!(asked.resume.map(|resume| resume.token), Some(TOKEN));
-    let anew = config(PolicyConfig::None)
-        .retransmit_memory(1 << 20)
-        .resume_token(Some([8; 16]));
-    pair.b = End::new(Role::Acceptor, anew);
-    pair.b.input.extend_from_slice(&put(&asked));
-    pair.settle();
+    ask_another(&mut pair, &asked);
     assert_eq!(pair.a.session.closed(), Some(&Err(SessionError::Forgotten)));
     assert!(matches!(
         pair.b.session.closed(),
@@ -261,12 +266,7 @@ fn who_has_said_goodbye_is_allowed_to_forget() {
         let again = pair.a.session.reconnect(pair.now);
         again.expect("a session that goes on");
         let asked = hello_of(&mut pair.a, pair.now);
-        let anew = config(PolicyConfig::None)
-            .retransmit_memory(1 << 20)
-            .resume_token(Some([8; 16]));
-        pair.b = End::new(Role::Acceptor, anew);
-        pair.b.input.extend_from_slice(&put(&asked));
-        pair.settle();
+        ask_another(&mut pair, &asked);
         let ended = if heard {
             Ok(())
         } else {
