@@ -5,6 +5,7 @@
 //! accepts [`Stream`]s.
 
 mod address;
+mod aside;
 mod clock;
 mod connection;
 mod dictionaries;

@@ -11,6 +11,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
+use super::aside::Aside;
 use super::clock::Clock;
 use super::connection::Connection;
 use super::dictionaries::DictionaryStore;
@@ -194,6 +195,7 @@ pub(super) struct NodeShared {
     /// As announced to peers.
     window_log: u8,
     workers: Mutex<Vec<CodecWorker>>,
+    pub(super) aside: Aside,
     grants: Mutex<Vec<Weak<Grant>>>,
     state: Mutex<(Option<BudgetRate>, CpuLoad)>,
     peers: Mutex<PeerMemory>,
@@ -300,6 +302,7 @@ impl Node {
         let shared = Arc::new(NodeShared {
             window_log: session.window_log(),
             workers: Mutex::default(),
+            aside: Aside::default(),
             grants: Mutex::default(),
             state: Mutex::new((budget, CpuLoad::IDLE)),
             peers: Mutex::new(PeerMemory::new(remembered_peers)),

@@ -24,6 +24,8 @@ pub(super) enum Done {
     Decoded(DecodedBlock, Duration),
     Shadowed(ShadowedBlock),
     Dictionary(DictionaryWork, Duration),
+    /// By a codec.
+    Panicked,
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
@@ -55,7 +57,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     let _ = self.session.handle_dictionary(now, work, elapsed);
                 }
                 // A codec has panicked, or the runtime shuts down: the session can't go on.
-                Err(_) => self.session.abort(),
+                Ok(Done::Panicked) | Err(_) => self.session.abort(),
             }
         }
         any
@@ -136,14 +138,21 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
     }
 
-    /// Encodes a block once more with other arms, always off the executor's thread.
+    /// Encodes a block once more with other arms, where it takes no processor from anyone.
     pub(super) fn start_shadow(&mut self) {
         if let Some(job) = self.session.poll_shadow() {
             let mut worker = self.node.take_worker();
             let node = Arc::clone(&self.node);
             let clock = self.clock;
-            self.work.spawn_blocking(move || {
+            let shadowed = self.node.aside.run(move || {
                 let block = worker.shadow(job, || thread_time().unwrap_or_else(|| clock.now()));
+                (block, worker)
+            });
+            self.work.spawn(async move {
+                let Ok((block, worker)) = shadowed.await else {
+                    return Done::Panicked;
+                };
+                // Here, since a thread of low priority is not to hold what others wait for.
                 node.put_worker(worker);
                 Done::Shadowed(block)
             });
