@@ -436,8 +436,9 @@ impl StreamConfig {
 
     /// The context group: streams of a connection with the same number share blocks and history, in both
     /// directions. Streams whose messages must not be compressed together (docs/security.md) are given different
-    /// ones. Each group has contexts of its own, which share [`SessionConfig::history_memory`]. Default 0,
-    /// for all streams.
+    /// ones. Each group has contexts of its own, which share [`SessionConfig::history_memory`]. Over QUIC, the streams that a side opens in a group
+    /// other than 0 have a stream of QUIC of their own, so that packets lost by others do not hold them up, and share
+    /// with each other alone (docs/quic.md, "Lanes"). Default 0, for all streams.
     #[must_use]
     pub const fn group(mut self, group: GroupId) -> Self {
         self.group = group;

@@ -30,11 +30,6 @@ const SILENCE_AGAIN: Duration = Duration::from_millis(100);
 /// that sends and does not read must not make the output grow. Arbitrary, above what a block or two leave there.
 const MAX_UNREAD: usize = 256 << 10;
 
-/// Bytes waiting to be written from which on a peer that makes them grow is given up: what it asks
-/// for and does not read. Arbitrary, far above what blocks and honest answers leave
-/// there.
-const MAX_OUTPUT: usize = 8 << 20;
-
 impl Session {
     // ---- inputs
 
@@ -91,8 +86,9 @@ impl Session {
         }
         self.put_dictionary_answers();
         let given = self.sender.output.len();
-        if given > MAX_OUTPUT {
-            let (field, max) = ("bytes waiting for the peer to read", MAX_OUTPUT as u64);
+        let max = self.config.limits.output;
+        if given > max {
+            let (field, max) = ("bytes waiting for the peer to read", max as u64);
             return Err(WireError::FieldTooLarge {
                 field,
                 given: given as u64,

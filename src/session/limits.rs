@@ -24,6 +24,10 @@ pub struct Limits {
     pub(super) decode_memory: Option<usize>,
     pub(super) decode_time: Option<Duration>,
     pub(super) expansion: u32,
+    /// Blocks waiting to be decoded from which on no more input is wanted.
+    pub(super) at_once: usize,
+    /// Bytes waiting to be written from which on a peer that makes them grow is given up.
+    pub(super) output: usize,
 }
 
 impl Default for Limits {
@@ -40,6 +44,8 @@ impl Default for Limits {
             decode_memory: None,
             decode_time: Some(Duration::from_secs(2)),
             expansion: 65_536,
+            at_once: MOST_AT_ONCE as usize,
+            output: MAX_OUTPUT,
         }
     }
 }
@@ -177,8 +183,13 @@ const LEAST_DECODE_TIME: Duration = Duration::from_millis(1);
 /// The longest time in one piece that nothing is read. Arbitrary, a part of what peers take for silence.
 const MOST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Blocks that are decoded at once at most, as the receiver lets in.
+/// Blocks that are decoded at once at most.
 const MOST_AT_ONCE: u32 = 16;
+
+/// Bytes waiting to be written from which on a peer that makes them grow is given up: what it asks
+/// for and does not read. Arbitrary, far above what blocks and honest answers leave
+/// there.
+const MAX_OUTPUT: usize = 8 << 20;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -201,7 +212,7 @@ fn saturating_usize(number: u64) -> usize {
 /// How fast the peer opens streams (a virtual scheduler, ITU-T I.371): each one moves the time at which all would have been
 /// opened at the permitted rate, which may be so far ahead of now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OpenRate {
+pub(crate) struct OpenRate {
     /// Nanoseconds between two streams at the rate.
     interval: u64,
     burst: u32,
@@ -209,7 +220,7 @@ pub(super) struct OpenRate {
 }
 
 impl OpenRate {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             interval: saturating_nanos(SECOND) / u64::from(limits.streams_per_second.max(1)),
             burst: limits.max_streams.max(limits.streams_per_second),
@@ -218,7 +229,7 @@ impl OpenRate {
     }
 
     /// Counts a stream that the peer opens.
-    pub(super) fn on_open(&mut self, now: Time) -> Result<(), WireError> {
+    pub(crate) fn on_open(&mut self, now: Time) -> Result<(), WireError> {
         self.due = self.due.max(now) + Duration::from_nanos(self.interval);
         let ahead = saturating_nanos(self.due.saturating_since(now));
         let max = u64::from(self.burst);
@@ -235,7 +246,7 @@ impl OpenRate {
 
 /// The codec time that the peer's blocks take, and how long it is not listened to for it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DecodeTime {
+pub(crate) struct DecodeTime {
     /// Seconds that a second of decoding takes at the permitted rate; `None` without a limit.
     stretch: Option<f64>,
     /// The time as it was said last, and what was decoded since.
@@ -250,7 +261,7 @@ pub(super) struct DecodeTime {
 }
 
 impl DecodeTime {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             stretch: limits
                 .decode_time
@@ -264,13 +275,13 @@ impl DecodeTime {
     }
 
     /// Counts a block that took so long.
-    pub(super) const fn on_decoded(&mut self, elapsed: Duration) {
+    pub(crate) const fn on_decoded(&mut self, elapsed: Duration) {
         self.spent = self.spent.saturating_add(elapsed);
     }
 
     /// Judges what was decoded until `now`. No measurement stalls the session: no more than that many codecs at once can have
     /// taken counts, and a clock that goes back ends a pause.
-    pub(super) fn on_time(&mut self, now: Time) {
+    pub(crate) fn on_time(&mut self, now: Time) {
         let Some(stretch) = self.stretch else { return };
         if self
             .pause
@@ -297,11 +308,43 @@ impl DecodeTime {
         }
     }
 
-    pub(super) fn paused_until(&self) -> Option<Time> {
+    pub(crate) fn paused_until(&self) -> Option<Time> {
         self.pause.map(|(_, until)| until)
+    }
+
+    /// Has nothing be read until then.
+    #[cfg(feature = "transport")]
+    pub(crate) fn pause_until(&mut self, now: Time, until: Time) {
+        if self.pause.is_none_or(|(_, last)| last < until) {
+            self.pauses += u64::from(self.pause.is_none());
+            self.pause = Some((now, until));
+        }
     }
 
     pub(super) const fn is_paused(&self) -> bool {
         self.pause.is_some()
+    }
+}
+
+#[cfg(all(test, feature = "transport"))]
+mod tests {
+    use super::*;
+
+    /// Said again by several lanes, it is one pause, which ends with the last.
+    #[test]
+    fn a_pause_that_another_lane_causes_holds_until_it_ends() {
+        let mut decodes = DecodeTime::new(&Limits::default());
+        let at = |millis| Time::ZERO + Duration::from_millis(millis);
+        decodes.pause_until(at(10), at(100));
+        decodes.pause_until(at(20), at(90));
+        assert_eq!(decodes.paused_until(), Some(at(100)));
+        decodes.pause_until(at(30), at(200));
+        assert_eq!((decodes.pauses, decodes.is_paused()), (1, true));
+        decodes.on_time(at(199));
+        assert!(decodes.is_paused());
+        decodes.on_time(at(200));
+        assert!(!decodes.is_paused());
+        decodes.pause_until(at(300), at(400));
+        assert_eq!(decodes.pauses, 2);
     }
 }

@@ -23,6 +23,8 @@ mod gain;
 mod history;
 mod inflight;
 mod job;
+#[cfg(feature = "transport")]
+mod lane;
 mod limits;
 mod output;
 mod path;
@@ -52,8 +54,13 @@ pub use self::job::{
     CodecWorker, DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, JobTime, ShadowJob,
     ShadowResult, ShadowedBlock,
 };
+#[cfg(feature = "quic")]
+pub(crate) use self::lane::LaneBudget;
 pub use self::limits::Limits;
+#[cfg(not(feature = "quic"))]
 use self::limits::OpenRate;
+#[cfg(feature = "quic")]
+pub(crate) use self::limits::{DecodeTime, OpenRate};
 use self::path::Path;
 use self::receiver::Receiver;
 pub use self::resume::Delivery;
@@ -581,6 +588,7 @@ impl Session {
             history_announced: self.receiver.history.limit() as u64,
             received_held: self.streams.iter().map(|stream| stream.recv.held()).sum(),
             decode_pauses: self.receiver.decode_time.pauses,
+            further_lanes: 0,
             absurd_reports: self.sender.inflight.absurd() + self.path.known.decode.absurd(),
         }
     }

@@ -26,8 +26,6 @@ const ACK_FRAMES: u64 = 32;
 const QUICK_FRAMES: u64 = 16;
 /// Bytes after which it does not either.
 const ACK_BYTES: u64 = 128 << 10;
-/// Blocks waiting to be decoded from which on no more input is wanted.
-const MAX_WAITING: usize = 16;
 
 /// How many times its own length a payload in a block of several streams may hold in memory.
 const MAX_PINNED: usize = 8;
@@ -185,7 +183,7 @@ impl Receiver {
     }
 
     pub(super) fn wants_input(&self) -> bool {
-        self.inbound.len() < MAX_WAITING && !self.decode_time.is_paused()
+        self.inbound.len() < self.limits.at_once && !self.decode_time.is_paused()
     }
 
     /// The socket has nothing to read.

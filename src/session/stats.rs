@@ -164,4 +164,7 @@ pub struct SessionStats {
     pub decode_pauses: u64,
     /// Reports of the peer that could not be true and were clamped or left out.
     pub absurd_reports: u64,
+    /// Lanes that there are beside the first: over QUIC, streams of QUIC for streams in groups of their own (docs/quic.md). What is counted
+    /// and held is that of all lanes together.
+    pub further_lanes: u32,
 }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::PeerIdentity;
 use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
+use super::lane::Further;
 use super::room::NoRoom;
 use super::shared::{Command, OpenCommand, Phase, Popped, Shared, StreamShared};
 use crate::control::PolicyConfig;
@@ -17,7 +18,7 @@ use crate::session::{
     Decision, Delivery, OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig,
     StreamStats,
 };
-use crate::wire::{MESSAGE_CHARGE, RecordKind, StreamId};
+use crate::wire::{GroupId, MESSAGE_CHARGE, RecordKind, StreamId};
 
 /// A connection to a peer. Clones are handles of the same one; when the last handle and the last
 /// [`Stream`] are gone, it closes.
@@ -103,26 +104,58 @@ impl Connection {
             )
         };
         self.established().await.map_err(|_| failure())?;
+        let group = config.group_id();
+        let further = match shared.lane.get() {
+            Some(lane) if group != GroupId::default() => lane.of_group(group).await,
+            _ => None,
+        };
+        if let Some(lane) = further {
+            match self.open_on(lane, name, config).await {
+                // The peer's limit is divided among lanes, and most of it the first's.
+                Some(Err(OpenError::TooMany { .. })) => {}
+                opened => return opened.ok_or_else(failure)?.map_err(Into::into),
+            }
+        }
+        match self.open_on(Arc::clone(shared), name, config).await {
+            Some(Ok(stream)) => Ok(stream),
+            Some(Err(OpenError::Closed)) | None => Err(failure()),
+            Some(Err(error)) => Err(error.into()),
+        }
+    }
+
+    /// Opens a stream on a lane; `None` once the lane is over.
+    async fn open_on(
+        &self,
+        lane: Arc<Shared>,
+        name: &str,
+        config: StreamConfig,
+    ) -> Option<Result<Stream, OpenError>> {
         let (reply, answer) = oneshot::channel();
         let command = OpenCommand {
             name: name.to_owned(),
             config,
             reply,
         };
-        if !shared.push(Command::Open(Box::new(command))) {
-            return Err(failure());
+        lane.push(Command::Open(Box::new(command)));
+        match answer.await.ok()? {
+            Ok(opened) => Some(Ok(self.stream(lane, opened.take()?))),
+            Err(OpenError::Closed) => None,
+            Err(error) => Some(Err(error)),
         }
-        match answer.await {
-            Ok(Ok(opened)) => match opened.take() {
-                Some(stream) => Ok(Stream {
-                    handle: Arc::clone(&self.handle),
-                    stream,
-                }),
-                None => Err(failure()),
-            },
-            Ok(Err(OpenError::Closed)) | Err(_) => Err(failure()),
-            Ok(Err(error)) => Err(error.into()),
+    }
+
+    fn stream(&self, lane: Arc<Shared>, stream: Arc<StreamShared>) -> Stream {
+        Stream {
+            _handle: Arc::clone(&self.handle),
+            lane,
+            stream,
         }
+    }
+
+    /// The connection's lanes beside the first.
+    fn further(&self) -> Further {
+        let lane = self.handle.shared.lane.get();
+        lane.map_or_else(Further::default, |lane| lane.further())
     }
 
     /// The next stream that the peer has opened; `None` when the session has ended cleanly.
@@ -134,19 +167,15 @@ impl Connection {
     pub async fn accept(&self) -> Result<Option<Stream>, SessionError> {
         let shared = &self.handle.shared;
         loop {
-            if let Some(stream) = shared.pop_opened() {
-                return Ok(Some(Stream {
-                    handle: Arc::clone(&self.handle),
-                    stream,
-                }));
+            if let Some(opened) = shared.pop_opened() {
+                let lane = opened.lane.unwrap_or_else(|| Arc::clone(shared));
+                return Ok(Some(self.stream(lane, opened.stream)));
             }
             if shared.is_closed() {
                 // One may have been opened just before.
-                if let Some(stream) = shared.pop_opened() {
-                    return Ok(Some(Stream {
-                        handle: Arc::clone(&self.handle),
-                        stream,
-                    }));
+                if let Some(opened) = shared.pop_opened() {
+                    let lane = opened.lane.unwrap_or_else(|| Arc::clone(shared));
+                    return Ok(Some(self.stream(lane, opened.stream)));
                 }
                 // Pass the word on to others who wait.
                 shared.opened_notify.notify_one();
@@ -158,9 +187,17 @@ impl Connection {
 
     /// What the session has done and knows; `None` once it is over.
     pub async fn stats(&self) -> Option<SessionStats> {
-        let (reply, answer) = oneshot::channel();
-        self.handle.shared.push(Command::SessionStats { reply });
-        answer.await.ok()
+        let ask = |reply| Command::SessionStats { reply };
+        let mut stats = self.handle.shared.ask(ask).await?;
+        let Further { lanes, done, .. } = self.further();
+        stats.add(&done);
+        for lane in lanes {
+            if let Some(more) = lane.ask(ask).await {
+                stats.add(&more);
+                stats.further_lanes += 1;
+            }
+        }
+        Some(stats)
     }
 
     /// The decisions since the last call, the latest [`MAX_DECISIONS`] at most; none unless
@@ -169,7 +206,8 @@ impl Connection {
     ///
     /// [`MAX_DECISIONS`]: crate::session::MAX_DECISIONS
     pub async fn take_decisions(&self) -> Option<VecDeque<Decision>> {
-        self.handle.shared.take_decisions().await
+        let shared = &self.handle.shared;
+        shared.take_decisions(&self.further().lanes).await
     }
 
     /// What became of the messages of each stream when a session that could be resumed ([`NodeConfig::resume`]) has failed:
@@ -177,7 +215,12 @@ impl Connection {
     ///
     /// [`NodeConfig::resume`]: super::NodeConfig::resume
     pub fn deliveries(&self) -> Vec<Delivery> {
-        self.handle.shared.deliveries()
+        let mut deliveries = self.handle.shared.deliveries();
+        let Further { lanes, ended, .. } = self.further();
+        for lane in ended.iter().chain(&lanes) {
+            deliveries.extend(lane.deliveries());
+        }
+        deliveries
     }
 
     /// Closes the connection: what was sent is delivered first, and so is what the peer still sends.
@@ -207,6 +250,10 @@ impl Connection {
             _ => Err(SessionError::ConnectionLost),
         };
         shared.driver_ended().await;
+        let Further { lanes, ended, .. } = self.further();
+        for lane in ended.iter().chain(&lanes) {
+            lane.driver_ended().await;
+        }
         result
     }
 }
@@ -237,13 +284,20 @@ impl Received {
 /// An ordered sequence of messages in each direction. Dropped, it finishes its sending direction
 /// (what was sent is delivered) and drops what still comes.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "what its driver has of it, too, is called so"
+)]
 pub struct Stream {
-    handle: Arc<Handle>,
+    /// The connection lives as long as its streams.
+    _handle: Arc<Handle>,
+    /// The handle's, or that of another lane.
+    lane: Arc<Shared>,
     stream: Arc<StreamShared>,
 }
 
 impl Stream {
-    /// The stream's number within the session.
+    /// The stream's number within the connection.
     pub fn id(&self) -> StreamId {
         self.stream.id
     }
@@ -263,7 +317,7 @@ impl Stream {
     pub async fn send(&self, payload: Bytes) -> Result<(), SendError> {
         // As `send_as`, without a future inside the future: this is the path of every message.
         self.check_len(&payload)?;
-        let limit = self.handle.shared.send_queue;
+        let limit = self.lane.send_queue;
         let (room, len) = (&self.stream.room, queued_len(&payload));
         if room.try_take(len, limit).is_err() && !room.take(len, limit).await {
             return Err(SendError::Closed(self.stream.id));
@@ -300,7 +354,7 @@ impl Stream {
 
     fn try_send_as(&self, payload: Bytes, sensitive: bool) -> Result<(), SendError> {
         self.check_len(&payload)?;
-        let limit = self.handle.shared.send_queue;
+        let limit = self.lane.send_queue;
         match self.stream.room.try_take(queued_len(&payload), limit) {
             Ok(()) => {}
             Err(NoRoom::Closed) => return Err(SendError::Closed(self.stream.id)),
@@ -319,7 +373,7 @@ impl Stream {
         if !self
             .stream
             .room
-            .take(queued_len(&payload), self.handle.shared.send_queue)
+            .take(queued_len(&payload), self.lane.send_queue)
             .await
         {
             return Err(SendError::Closed(self.stream.id));
@@ -329,7 +383,7 @@ impl Stream {
 
     fn push(&self, payload: Bytes, kind: RecordKind, sensitive: bool) -> Result<(), SendError> {
         let stream = self.stream.id;
-        if self.handle.shared.push(Command::Send {
+        if self.lane.push(Command::Send {
             stream,
             payload,
             kind,
@@ -342,7 +396,7 @@ impl Stream {
     }
 
     fn check_len(&self, payload: &Bytes) -> Result<(), SendError> {
-        let max = self.handle.shared.max_message.load(Ordering::Acquire);
+        let max = self.lane.max_message.load(Ordering::Acquire);
         let given = payload.len();
         if given as u64 > max {
             Err(SendError::TooLong { given, max })
@@ -358,7 +412,7 @@ impl Stream {
     ///
     /// The sender gave up, or the session has failed.
     pub async fn recv(&self) -> Result<Option<Received>, RecvError> {
-        match self.stream.next(self.handle.shared.window).await {
+        match self.stream.next(self.lane.window).await {
             Ok(popped) => Ok(Some(self.take(popped))),
             Err(ended) => ended.map(|()| None),
         }
@@ -366,14 +420,14 @@ impl Stream {
 
     /// The next message if it is here already.
     pub fn try_recv(&self) -> Option<Received> {
-        let popped = self.stream.pop(self.handle.shared.window)?.ok()?;
+        let popped = self.stream.pop(self.lane.window)?.ok()?;
         Some(self.take(popped))
     }
 
     fn take(&self, Popped { message, release }: Popped) -> Received {
         let stream = self.stream.id;
         if let Some(charge) = release {
-            self.handle.shared.push(Command::Release { stream, charge });
+            self.lane.push(Command::Release { stream, charge });
         }
         let request = match message.kind {
             RecordKind::Request { correlation } => Some(correlation),
@@ -433,14 +487,14 @@ impl Stream {
     /// still come.
     pub fn finish(&self) {
         self.stream.room.close();
-        self.handle.shared.push(Command::Finish {
+        self.lane.push(Command::Finish {
             stream: self.stream.id,
         });
     }
 
     /// Sets the policy from here on; what its arms have shown is kept.
     pub fn set_policy(&self, policy: PolicyConfig) {
-        self.handle.shared.push(Command::SetPolicy {
+        self.lane.push(Command::SetPolicy {
             stream: self.stream.id,
             policy: Box::new(policy),
         });
@@ -449,18 +503,17 @@ impl Stream {
     /// What the stream has done: which codecs carried how much, and at what cost. `None` once the
     /// stream or session is over.
     pub async fn stats(&self) -> Option<StreamStats> {
-        let (reply, answer) = oneshot::channel();
-        self.handle.shared.push(Command::StreamStats {
-            stream: self.stream.id,
-            reply,
-        });
-        answer.await.ok().flatten()
+        let stream = self.stream.id;
+        let asked = self
+            .lane
+            .ask(|reply| Command::StreamStats { stream, reply });
+        asked.await.flatten()
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.handle.shared.push(Command::Drop {
+        self.lane.push(Command::Drop {
             stream: self.stream.id,
         });
     }

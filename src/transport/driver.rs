@@ -1,5 +1,6 @@
 //! The task that owns a connection's session and socket.
 
+mod lanes;
 mod work;
 
 use core::future::Future;
@@ -22,13 +23,14 @@ use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::{Grant, Granted};
 use super::history::HistoryPart;
+use super::lane::Lane;
 use super::node::NodeShared;
 use super::path;
 use super::resume::{Another, Carrier};
-use super::shared::{Command, OpenCommand, OpenedStream, Phase, Shared, StreamShared};
+use super::shared::{Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, StreamShared};
 use super::socket::MOST_UNSENT;
 use crate::control::MAX_INLINE;
-use crate::session::{BuildIdHasher, Event, Message, Session, SessionError};
+use crate::session::{BuildIdHasher, Event, Message, OpenError, Session, SessionError};
 use crate::units::Time;
 use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
 
@@ -53,11 +55,13 @@ const STALL: Duration = Duration::from_secs(10);
 /// Output that is more than answers and control frames.
 const LARGE_OUTPUT: usize = 4 << 10;
 
-/// When a closing session last came nearer to its end.
+/// How the end comes on, once the application has asked for it.
 #[derive(Clone, Copy, Debug)]
-struct Closing {
-    since: Time,
-    progress: u64,
+enum Closing {
+    /// Other lanes' comes first.
+    AfterOthers,
+    /// When the session last came nearer to it.
+    Begun { since: Time, progress: u64 },
 }
 
 /// ```text
@@ -76,6 +80,8 @@ pub(super) struct Driver<I> {
     another: Another<I>,
     session: Session,
     shared: Arc<Shared>,
+    /// If the connection may have several.
+    lane: Option<Arc<dyn Lane>>,
     node: Arc<NodeShared>,
     clock: Clock,
     /// The time as it was read last: when this was polled, or after the latest write or codec.
@@ -100,7 +106,6 @@ pub(super) struct Driver<I> {
     inline: Duration,
     /// What the socket takes before it is full.
     unsent_limit: u32,
-    /// How the end comes on, once the application has asked for it.
     closing: Option<Closing>,
     state: State,
     /// What the node knows the peer as.
@@ -122,6 +127,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             io: Some(io),
             another,
             session,
+            lane: shared.lane.get().cloned(),
             shared,
             node,
             now: clock.now(),
@@ -166,32 +172,40 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     fn begin_close(&mut self) {
-        self.closing.get_or_insert(Closing {
-            since: self.now,
-            progress: 0,
-        });
+        if self.lane.as_ref().is_some_and(|lane| !lane.may_close()) {
+            self.closing.get_or_insert(Closing::AfterOthers);
+            self.streams.values().for_each(|stream| stream.room.close());
+            return;
+        }
+        if !matches!(self.closing, Some(Closing::Begun { .. })) {
+            self.closing = Some(Closing::Begun {
+                since: self.now,
+                progress: 0,
+            });
+        }
         self.session.close();
     }
 
     /// Gives a connection up that is closing and comes no nearer to its end.
     fn watch_closing(&mut self, moved: bool) {
-        let Some(closing) = &mut self.closing else {
+        let Some(Closing::Begun {
+            since,
+            progress: at,
+        }) = &mut self.closing
+        else {
             return;
         };
         if !self.session.is_connected() {
             // It has a limit of its own.
-            closing.since = self.now;
+            *since = self.now;
             return;
         }
         let progress = self.session.progress();
         // A large block on a slow link is written for long; small answers are no progress.
         let writes = moved && self.session.output_len() >= LARGE_OUTPUT;
-        if writes || progress != closing.progress {
-            *closing = Closing {
-                since: self.now,
-                progress,
-            };
-        } else if self.now.saturating_since(closing.since) >= STALL {
+        if writes || progress != *at {
+            (*since, *at) = (self.now, progress);
+        } else if self.now.saturating_since(*since) >= STALL {
             self.input_ended = true;
             self.session.abort();
             self.session
@@ -240,7 +254,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     config,
                     reply,
                 } = *command;
-                let result = self.session.open(&name, config).map(|id| {
+                let opened = match &self.lane {
+                    _ if self.closing.is_some() => Err(OpenError::Closed),
+                    Some(lane) => lane.open(&mut self.session, &name, config),
+                    None => self.session.open(&name, config),
+                };
+                let result = opened.map(|id| {
                     let stream = Arc::new(StreamShared::new(id, name));
                     self.streams.insert(id, Arc::clone(&stream));
                     OpenedStream::new(Arc::clone(&self.shared), stream)
@@ -265,10 +284,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.history.set(self.now, &mut self.session, bytes);
             }
             Command::TakeDecisions { reply } => reply.send(self.session.take_decisions()),
+            Command::Lane(command) => self.on_lane_command(command),
             Command::Close => self.begin_close(),
             Command::Abandon => {
-                while let Some(stream) = self.shared.pop_opened() {
-                    self.session.discard(stream.id);
+                while let Some(PeerStream { lane, stream }) = self.shared.pop_opened() {
+                    let stream = stream.id;
+                    match lane {
+                        Some(lane) => {
+                            lane.push(Command::Drop { stream });
+                        }
+                        None => self.session.discard(stream),
+                    }
                 }
                 self.begin_close();
             }
@@ -331,6 +357,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.session.set_load(load);
         }
         let wanted = self.session.wants_input();
+        self.heed_lanes(now);
         let _ = self.session.handle_timeout(now);
         !wanted && self.session.wants_input()
     }
@@ -366,12 +393,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                         core::sync::atomic::Ordering::Release,
                     );
                     self.shared.phase.send_replace(Phase::Established);
+                    self.on_connected();
                 }
                 Event::StreamOpened(id) => {
                     let name = self.session.stream_name(id).unwrap_or_default().to_owned();
                     let stream = Arc::new(StreamShared::new(id, name));
                     self.streams.insert(id, Arc::clone(&stream));
-                    self.shared.push_opened(stream);
+                    self.on_opened(stream);
                 }
                 Event::Readable(id) => self.deliver(id),
                 Event::Drained { stream, bytes } => {
@@ -388,15 +416,21 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                         });
                     }
                 }
-                Event::Closing => self.streams.values().for_each(|stream| stream.room.close()),
+                Event::Closing => {
+                    self.streams.values().for_each(|stream| stream.room.close());
+                    if let Some(lane) = &self.lane {
+                        lane.on_closing();
+                    }
+                }
                 Event::Dictionary(event) => self.node.dictionaries.on_event(&self.known_as, &event),
                 Event::Disconnected(cause) => {
-                    self.node.faults.on_failed(&cause);
+                    self.count_loss(cause);
                     self.on_disconnected();
                 }
                 Event::Resumed => {
                     self.history.on_established(&self.session);
                     self.another.on_connected();
+                    self.on_connected();
                 }
                 Event::Closed(result) => self.on_closed(result),
             }
@@ -459,7 +493,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     fn on_closed(&mut self, result: Result<(), SessionError>) {
         self.another = Another::None;
         if let Err(error) = &result {
-            self.node.faults.on_failed(error);
+            // A connection fails once: the first lane is told of the others'.
+            if !self.shared.is_further_lane() {
+                self.node.faults.on_failed(error);
+            }
             self.shared.set_deliveries(self.session.deliveries());
         }
         // What a peer that broke the protocol has shown is not worth keeping.
@@ -480,9 +517,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             stream.room.close();
             stream.end(result.clone().map_err(RecvError::Session));
         }
-        self.shared.phase.send_replace(Phase::Closed(result));
-        self.shared.opened_notify.notify_waiters();
-        self.shared.opened_notify.notify_one();
+        let tells = match &self.lane {
+            Some(lane) => lane.on_closed(&result, &self.session.stats()),
+            None => true,
+        };
+        if tells {
+            self.shared.end(result);
+        }
         self.closing = None;
         self.state = State::Flushing {
             until: self.now + FLUSH_TIMEOUT,
@@ -574,8 +615,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         let at = match self.state {
             State::Flushing { until } | State::Lingering { until } => Some(until),
             State::Open => {
-                let stall = self.closing.map(|closing| closing.since + STALL);
-                [self.session.poll_timeout(), stall]
+                let stall = match self.closing {
+                    Some(Closing::Begun { since, .. }) => Some(since + STALL),
+                    Some(Closing::AfterOthers) | None => None,
+                };
+                let idle = self.lane.as_ref().and_then(|lane| lane.idle_due(self.now));
+                [self.session.poll_timeout(), stall, idle]
                     .into_iter()
                     .flatten()
                     .min()
@@ -637,10 +682,12 @@ impl<I> Drop for Driver<I> {
             stream.end(lost.clone().map_err(RecvError::Session));
             stream.room.close();
         }
-        if !self.shared.is_closed() {
-            self.shared.phase.send_replace(Phase::Closed(lost));
-            self.shared.opened_notify.notify_waiters();
-            self.shared.opened_notify.notify_one();
+        let is_told = self
+            .lane
+            .as_ref()
+            .is_some_and(|lane| lane.on_driver_ended());
+        if !is_told && !self.shared.is_closed() {
+            self.shared.end(lost);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The node's guard: reads the load, runs the PID loop, and shares the codec budget among connections.
 
 use core::time::Duration;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -19,21 +20,34 @@ pub(super) struct Granted {
     pub(super) load: CpuLoad,
 }
 
-/// What one connection is granted, and what it has used.
+/// What one session is granted, and what it has used.
 #[derive(Debug)]
 pub(super) struct Grant {
+    /// Sessions of one connection share what that is granted.
+    connection: u64,
     granted: watch::Sender<Granted>,
     /// A sum, and nothing else is known by it.
     spent_nanos: AtomicU64,
 }
 
 impl Grant {
-    pub(super) fn new(rate: Option<BudgetRate>) -> Self {
+    pub(super) fn new(connection: u64, rate: Option<BudgetRate>) -> Self {
         let load = CpuLoad::new(0.0);
         Self {
+            connection,
             granted: watch::Sender::new(Granted { rate, load }),
             spent_nanos: AtomicU64::new(0),
         }
+    }
+
+    /// For another session of the same connection, one of so many, until more is known.
+    #[cfg(feature = "quic")]
+    pub(super) fn divided(&self, sessions: u64) -> Self {
+        let Granted { rate, .. } = *self.granted.borrow();
+        let part = |rate: BudgetRate| {
+            BudgetRate::from_nanos_per_sec(rate.as_nanos_per_sec() / sessions.max(1))
+        };
+        Self::new(self.connection, rate.map(part))
     }
 
     /// Sees what is granted now, and whatever is from now on.
@@ -92,13 +106,50 @@ pub(super) async fn run(
     }
 }
 
-/// Divides the node's rate among the connections that have work for codecs; the others are granted
-/// what they would get if they began.
 fn share(rate: BudgetRate, load: CpuLoad, grants: &[Arc<Grant>], spent: &[u64]) {
-    let active = spent.iter().filter(|spent| **spent > 0).count() as u64;
-    for (grant, spent) in grants.iter().zip(spent) {
-        let sharers = if *spent > 0 { active } else { active + 1 };
-        let part = rate.as_nanos_per_sec() / sharers;
+    let sessions: Vec<_> = grants
+        .iter()
+        .zip(spent)
+        .map(|(grant, spent)| (grant.connection, *spent > 0))
+        .collect();
+    for (grant, part) in grants.iter().zip(parts(rate.as_nanos_per_sec(), &sessions)) {
         grant.set(Some(BudgetRate::from_nanos_per_sec(part)), load);
+    }
+}
+
+/// Divides a rate among the connections that have work for codecs, and a connection's part among those of its sessions that
+/// have; the others are granted what they would get if they began.
+fn parts(rate: u64, sessions: &[(u64, bool)]) -> Vec<u64> {
+    let mut connections: HashMap<u64, u64> = HashMap::new();
+    for (connection, is_active) in sessions {
+        *connections.entry(*connection).or_default() += u64::from(*is_active);
+    }
+    let active = connections.values().filter(|active| **active > 0).count() as u64;
+    let part = |(connection, is_active): &(u64, bool)| {
+        let here = connections.get(connection).copied().unwrap_or_default();
+        let connections = if here > 0 { active } else { active + 1 };
+        let sessions = if *is_active { here } else { here + 1 };
+        rate / connections / sessions
+    };
+    sessions.iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_counts_once_however_many_sessions_it_has() {
+        assert_eq!(parts(1200, &[(1, true), (2, true)]), [600, 600]);
+        assert_eq!(parts(1200, &[(1, false), (2, true)]), [600, 1200]);
+        assert_eq!(parts(1200, &[(1, false), (2, false)]), [1200, 1200]);
+        // Three sessions of one, and one of another.
+        let sessions = [(1, true), (2, true), (1, true), (1, true)];
+        assert_eq!(parts(1200, &sessions), [200, 600, 200, 200]);
+        // One that has nothing to do would have its part of its connection's.
+        let sessions = [(1, true), (2, true), (1, false)];
+        assert_eq!(parts(1200, &sessions), [600, 600, 300]);
+        let sessions = [(1, false), (2, true), (1, false)];
+        assert_eq!(parts(1200, &sessions), [600, 1200, 600]);
     }
 }

@@ -52,7 +52,9 @@ struct State {
 struct Member {
     id: HolderId,
     usage: Arc<Mutex<Usage>>,
-    connection: Weak<Shared>,
+    session: Weak<Shared>,
+    /// Further lanes are no connections of their own.
+    is_connection: bool,
 }
 
 /// What a connection's driver last said of its histories.
@@ -115,7 +117,7 @@ impl HistoryMemory {
             sent_held: shares.sent_held,
             received_announced: shares.received_announced,
             received_held,
-            connections: shares.connections,
+            connections: state.members.iter().filter(|it| it.is_connection).count(),
         }
     }
 
@@ -124,11 +126,11 @@ impl HistoryMemory {
         self.inner.clock
     }
 
-    /// A connection begins: its part, and its session's settings with it.
+    /// A session begins: its part, and its settings with it.
     pub(super) fn admit(
         &self,
         config: SessionConfig,
-        connection: &Arc<Shared>,
+        session: &Arc<Shared>,
     ) -> (SessionConfig, HistoryPart) {
         let now = self.inner.clock.now();
         let usage = Arc::new(Mutex::default());
@@ -137,7 +139,8 @@ impl HistoryMemory {
         state.members.push(Member {
             id,
             usage: Arc::clone(&usage),
-            connection: Arc::downgrade(connection),
+            session: Arc::downgrade(session),
+            is_connection: !session.is_further_lane(),
         });
         let part = HistoryPart {
             memory: self.clone(),
@@ -191,7 +194,7 @@ impl State {
         let changes = self.shares.rebalance(now);
         let connection = |id| {
             let member = self.members.iter().find(|member| member.id == id)?;
-            member.connection.upgrade()
+            member.session.upgrade()
         };
         changes
             .into_iter()

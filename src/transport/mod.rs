@@ -15,6 +15,7 @@ mod faults;
 mod guard;
 mod history;
 mod identity;
+mod lane;
 mod limits;
 mod listener;
 pub mod load;

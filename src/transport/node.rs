@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::io;
 #[cfg(any(unix, feature = "dictionary-cache"))]
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use bytes::BytesMut;
@@ -37,6 +38,10 @@ use crate::wire::Hello;
 /// a small machine. Arbitrary.
 const MAX_IDLE_WORKERS: usize = 8;
 
+/// Arbitrary: a session each, of some tens of KB.
+#[cfg(feature = "quic")]
+const MOST_LANES: u32 = 1024;
+
 /// How often the load is measured where no guard says: as the default guard does.
 const LOAD_PERIOD: Duration = Duration::from_millis(100);
 
@@ -52,6 +57,8 @@ pub struct NodeConfig {
     history_memory: HistoryMemory,
     resume: Option<ResumeConfig>,
     listener_limits: ListenerLimits,
+    #[cfg(feature = "quic")]
+    quic_lanes: u32,
     #[cfg(feature = "tls")]
     tls: (Option<super::ClientTls>, Option<super::ServerTls>),
 }
@@ -70,6 +77,8 @@ impl Default for NodeConfig {
             history_memory: HistoryMemory::default(),
             resume: None,
             listener_limits: ListenerLimits::default(),
+            #[cfg(feature = "quic")]
+            quic_lanes: 32,
             #[cfg(feature = "tls")]
             tls: (None, None),
         }
@@ -153,6 +162,23 @@ impl NodeConfig {
     }
 }
 
+#[cfg(feature = "quic")]
+impl NodeConfig {
+    /// How many lanes each side of a connection over QUIC may begin: streams of QUIC, each for the streams that this side opens in one
+    /// [group](crate::session::StreamConfig::group) other than 0, so that a packet that is lost holds up those alone (docs/quic.md).
+    /// Streams in groups beyond that share the first lane, as all do over other carriers. Lanes share what a connection is allowed,
+    /// so that the first has half of some of it. Default 32, at most 1024; 0: none, and none of the peer's.
+    #[must_use]
+    pub const fn quic_lanes(mut self, lanes: u32) -> Self {
+        self.quic_lanes = if lanes < MOST_LANES {
+            lanes
+        } else {
+            MOST_LANES
+        };
+        self
+    }
+}
+
 #[cfg(feature = "tls")]
 impl NodeConfig {
     /// What the node connects to `tls:` and `quic:` addresses with. Default: nothing, so that it does not.
@@ -197,6 +223,8 @@ pub(super) struct NodeShared {
     workers: Mutex<Vec<CodecWorker>>,
     pub(super) aside: Aside,
     grants: Mutex<Vec<Weak<Grant>>>,
+    /// Connections so far.
+    connections: AtomicU64,
     state: Mutex<(Option<BudgetRate>, CpuLoad)>,
     peers: Mutex<PeerMemory>,
     pub(super) dictionaries: DictionaryStore,
@@ -252,6 +280,8 @@ pub struct Node {
     history_memory: HistoryMemory,
     pub(super) resume: Option<ResumeConfig>,
     pub(super) listener_limits: ListenerLimits,
+    #[cfg(feature = "quic")]
+    pub(super) quic_lanes: u32,
     pub(super) clock: Clock,
 }
 
@@ -273,6 +303,8 @@ impl Node {
             history_memory,
             resume,
             listener_limits,
+            #[cfg(feature = "quic")]
+            quic_lanes,
             #[cfg(feature = "tls")]
             tls,
         } = config;
@@ -304,6 +336,7 @@ impl Node {
             workers: Mutex::default(),
             aside: Aside::default(),
             grants: Mutex::default(),
+            connections: AtomicU64::new(0),
             state: Mutex::new((budget, CpuLoad::IDLE)),
             peers: Mutex::new(PeerMemory::new(remembered_peers)),
             dictionaries,
@@ -337,6 +370,8 @@ impl Node {
             history_memory,
             resume,
             listener_limits,
+            #[cfg(feature = "quic")]
+            quic_lanes,
             clock,
         })
     }
@@ -559,11 +594,36 @@ impl Node {
         if shared.identity.get().is_some() {
             config = config.authenticated(true);
         }
+        let (_, budget) = self.load_and_budget();
+        let connection = self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        let grant = Arc::new(Grant::new(connection, budget));
+        #[cfg(feature = "quic")]
+        super::quic::join(
+            self,
+            &carrier.io,
+            role,
+            &mut config,
+            &known_as,
+            (shared, &grant),
+        );
+        let known = Known { known_as, grant };
+        self.drive_session(carrier, (role, config, began), shared, known)
+    }
+
+    /// Begins a session with all its settings.
+    pub(super) fn drive_session<I>(
+        &self,
+        carrier: Carrier<I>,
+        (role, config, began): (Role, SessionConfig, Time),
+        shared: &Arc<Shared>,
+        Known { known_as, grant }: Known,
+    ) -> Result<(), ConnectError>
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let (config, history) = self.history_memory.admit(config, shared);
         let mut session = Session::new(role, config, began)?;
         history.begin(&mut session);
-        let (_, budget) = self.load_and_budget();
-        let grant = Arc::new(Grant::new(budget));
         self.shared.add_grant(&grant);
         let driver = Driver::new(
             carrier,
@@ -579,15 +639,24 @@ impl Node {
     }
 }
 
+/// What a session goes by here: the name under which its peer is remembered, and the codec time that it is granted.
+pub(super) struct Known {
+    pub(super) known_as: String,
+    pub(super) grant: Arc<Grant>,
+}
+
 /// 128 random bits.
-fn random_name() -> Result<[u8; 16], ConnectError> {
+pub(super) fn random_name() -> Result<[u8; 16], ConnectError> {
     let mut name = [0; 16];
     getrandom::fill(&mut name).map_err(ConnectError::Random)?;
     Ok(name)
 }
 
 /// Reads until the peer's hello is there; `None` if what comes is none.
-async fn read_hello<I: AsyncRead + Unpin>(io: &mut I, input: &mut BytesMut) -> Option<Hello> {
+pub(super) async fn read_hello<I: AsyncRead + Unpin>(
+    io: &mut I,
+    input: &mut BytesMut,
+) -> Option<Hello> {
     loop {
         match Hello::parse(input) {
             Ok(Some((hello, _))) => return Some(hello),

@@ -242,6 +242,18 @@ impl<I> Drop for Arrivals<I> {
 }
 
 impl<I> Arrivals<I> {
+    /// Of a lane beside the first, which is found by its connection's: where its carriers come in, and out.
+    #[cfg(feature = "quic")]
+    pub(super) fn of_lane(token: [u8; 16]) -> (mpsc::UnboundedSender<(I, BytesMut)>, Self) {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        let arrivals = Self {
+            inbox,
+            token,
+            registry: Weak::new(),
+        };
+        (sender, arrivals)
+    }
+
     /// The secret name of the session.
     pub(super) const fn token(&self) -> &[u8; 16] {
         &self.token

@@ -10,8 +10,9 @@ use tokio::sync::{Notify, oneshot};
 
 use super::PeerIdentity;
 use super::error::RecvError;
+use super::lane::Lane;
 use super::room::Room;
-use crate::control::PolicyConfig;
+use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::session::{
     Decision, Delivery, MAX_DECISIONS, Message, OpenError, SessionError, SessionStats,
     StreamConfig, StreamStats,
@@ -59,9 +60,31 @@ pub(super) enum Command {
     SessionStats {
         reply: oneshot::Sender<SessionStats>,
     },
+    /// Of one lane to another.
+    #[cfg_attr(
+        not(feature = "quic"),
+        expect(dead_code, reason = "only QUIC has several lanes")
+    )]
+    Lane(LaneCommand),
     Close,
     /// The last handle is gone: streams that nobody has accepted go with it.
     Abandon,
+}
+
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "quic"),
+    expect(dead_code, reason = "only QUIC has several lanes")
+)]
+pub(super) enum LaneCommand {
+    /// What is known of the peer, for another lane.
+    Knowledge {
+        reply: oneshot::Sender<Box<PeerKnowledge>>,
+    },
+    /// Another lane has failed.
+    Fail(Box<SessionError>),
+    /// The peer is done with the connection, and so with this lane.
+    EndIfDone,
 }
 
 #[derive(Debug)]
@@ -98,6 +121,14 @@ impl Drop for OpenedStream {
             self.shared.push(Command::Drop { stream: stream.id });
         }
     }
+}
+
+/// A stream that the peer has opened, on its way to the application.
+#[derive(Debug)]
+pub(super) struct PeerStream {
+    /// If it is not the first.
+    pub(super) lane: Option<Arc<Shared>>,
+    pub(super) stream: Arc<StreamShared>,
 }
 
 /// Tells who asked for decisions that they are there. They are not on their way to it, but with
@@ -141,11 +172,14 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Shared {
     inbox: Mutex<Inbox>,
-    opened: Mutex<VecDeque<Arc<StreamShared>>>,
+    /// Of all lanes, where there are several.
+    opened: Mutex<VecDeque<PeerStream>>,
     pub(super) opened_notify: Notify,
     /// Taken from the session and not yet by the application.
     decisions: Mutex<VecDeque<Decision>>,
     pub(super) phase: tokio::sync::watch::Sender<Phase>,
+    /// The session's place among those of its connection, if there may be several.
+    pub(super) lane: OnceLock<Arc<dyn Lane>>,
     /// Who the peer has proved to be, before the session begins.
     pub(super) identity: OnceLock<PeerIdentity>,
     #[cfg(feature = "tls")]
@@ -171,6 +205,7 @@ impl Shared {
             opened_notify: Notify::new(),
             decisions: Mutex::default(),
             phase: tokio::sync::watch::Sender::new(Phase::Handshaking),
+            lane: OnceLock::new(),
             identity: OnceLock::new(),
             #[cfg(feature = "tls")]
             tls_failure: OnceLock::new(),
@@ -227,10 +262,30 @@ impl Shared {
     pub(super) fn fail(&self, error: SessionError) {
         self.close_inbox();
         if !self.is_closed() {
-            self.phase.send_replace(Phase::Closed(Err(error)));
-            self.opened_notify.notify_waiters();
-            self.opened_notify.notify_one();
+            self.end(Err(error));
         }
+    }
+
+    /// The session is over.
+    pub(super) fn end(&self, result: Result<(), SessionError>) {
+        self.phase.send_replace(Phase::Closed(result));
+        self.opened_notify.notify_waiters();
+        self.opened_notify.notify_one();
+    }
+
+    /// Whether this is a lane beside the first.
+    pub(super) fn is_further_lane(&self) -> bool {
+        self.lane.get().is_some_and(|lane| lane.is_further())
+    }
+
+    /// What was asked with a command; `None` once the driver has ended.
+    pub(super) async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.push(command(reply));
+        answer.await.ok()
     }
 
     /// Waits until the driver has ended, with its socket.
@@ -239,26 +294,40 @@ impl Shared {
         let _ = self.driver_ended.subscribe().wait_for(|ended| *ended).await;
     }
 
-    /// The decisions since this was last asked to the end; `None` once the driver has ended and none
+    /// The decisions since this was last asked to the end, further lanes' with them; `None` once the driver has ended and none
     /// are left.
-    pub(super) async fn take_decisions(self: &Arc<Self>) -> Option<VecDeque<Decision>> {
-        let (arrived, arrival) = oneshot::channel();
-        let reply = DecisionsReply {
-            shared: Arc::clone(self),
-            arrived,
+    pub(super) async fn take_decisions(
+        self: &Arc<Self>,
+        further: &[Arc<Self>],
+    ) -> Option<VecDeque<Decision>> {
+        let ask = |lane: &Arc<Self>| {
+            let (arrived, arrival) = oneshot::channel();
+            let reply = DecisionsReply {
+                shared: Arc::clone(self),
+                arrived,
+            };
+            lane.push(Command::TakeDecisions { reply });
+            arrival
         };
-        self.push(Command::TakeDecisions { reply });
-        let has_arrived = arrival.await.is_ok();
-        let decisions = core::mem::take(&mut *lock(&self.decisions));
+        let others: Vec<_> = further.iter().map(ask).collect();
+        let has_arrived = ask(self).await.is_ok();
+        for arrival in others {
+            // Lanes may have ended.
+            let _ = arrival.await;
+        }
+        let mut decisions = core::mem::take(&mut *lock(&self.decisions));
+        if !further.is_empty() {
+            decisions.make_contiguous().sort_by_key(|it| it.at);
+        }
         (has_arrived || !decisions.is_empty()).then_some(decisions)
     }
 
-    pub(super) fn push_opened(&self, stream: Arc<StreamShared>) {
+    pub(super) fn push_opened(&self, stream: PeerStream) {
         lock(&self.opened).push_back(stream);
         self.opened_notify.notify_one();
     }
 
-    pub(super) fn pop_opened(&self) -> Option<Arc<StreamShared>> {
+    pub(super) fn pop_opened(&self) -> Option<PeerStream> {
         let mut opened = lock(&self.opened);
         let stream = opened.pop_front();
         // A permit stands for one or many: who else waits is woken by who was.

@@ -10,6 +10,7 @@ mod dictionary;
 mod error;
 mod header;
 mod hello;
+mod lane;
 mod record;
 mod varint;
 
@@ -31,6 +32,7 @@ pub use self::hello::{
     Features, HELLO_PREFIX_LEN, Hello, MAGIC, MAX_HELLO_LEN, PeerCodec, Resume, Role, VERSION_MAX,
     VERSION_MIN, negotiate_version,
 };
+pub use self::lane::LaneNumber;
 pub(crate) use self::record::Place;
 pub use self::record::{MESSAGE_CHARGE, Record, RecordKind, RecordReader, RecordWriter};
 pub use self::varint::{put_varint, read_varint, varint_len};

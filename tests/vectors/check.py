@@ -813,6 +813,25 @@ def check_hello(vector):
     return outcome(read)
 
 
+def check_lane(vector):
+    data, most = joined(vector, "hex"), int(one(vector, "most", 32))
+
+    def parse(data):
+        number = Reader(data, More()).varint()
+        if number == 0:
+            raise Bad("FieldTooSmall")
+        if number > most:
+            raise Bad("FieldTooLarge")
+        return number
+
+    def read():
+        number = parse(data)
+        check_cuts(data, parse)
+        return [f"lane={number}"]
+
+    return outcome(read)
+
+
 def check_frame(vector):
     if values(vector, "plain"):
         chain, shown = Chain(), []
@@ -921,6 +940,7 @@ def by_stream(lines):
 
 FILES = {
     "hello.txt": check_hello,
+    "lanes.txt": check_lane,
     "blocks.txt": check_frame,
     "control.txt": check_frame,
     "records.txt": check_records,

@@ -5,7 +5,8 @@ use tautline::codecs::{
     CodecId, Codecs, DecodeContext, DecodeError, DecodeLimits, info, supports_context,
 };
 use tautline::wire::{
-    Check, Frame, Hello, Record, RecordReader, RecordWriter, WireError, parse_frame, plain_crc,
+    Check, Frame, Hello, LaneNumber, Record, RecordReader, RecordWriter, WireError, parse_frame,
+    plain_crc,
 };
 
 use super::MAX_BLOCK;
@@ -32,6 +33,32 @@ fn hellos_read_as_the_vectors_say() {
         };
         assert_eq!(vector.expected(), [got], "{name}");
     }
+}
+
+#[test]
+fn lanes_begin_as_the_vectors_say() {
+    for vector in vectors("lanes.txt") {
+        let (name, bytes) = (vector.name(), vector.bytes("hex"));
+        let most = vector.number("most").unwrap_or(32);
+        let parse = |bytes: &[u8]| LaneNumber::parse(bytes, most.try_into().expect("a number"));
+        let got = match parse(&bytes) {
+            Ok(Some((lane, len))) => {
+                assert_eq!(len, bytes.len(), "{name}");
+                for cut in 0..len {
+                    assert_eq!(parse(&bytes[..cut]), Ok(None), "{name} cut at {cut}");
+                }
+                let mut again = Vec::new();
+                lane.put(&mut again);
+                assert_eq!(again, bytes, "{name}");
+                assert_eq!(LaneNumber::new(lane.get()), Some(lane));
+                format!("lane={}", lane.get())
+            }
+            Ok(None) => "more".to_owned(),
+            Err(error) => show_error(&error),
+        };
+        assert_eq!(vector.expected(), [got], "{name}");
+    }
+    assert_eq!(LaneNumber::new(0), None);
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     self.session.handle_encoded(now, block, time);
                 }
                 Ok(Done::Decoded(block, elapsed)) => {
-                    self.grant.spend(elapsed);
+                    self.on_decoded(elapsed);
                     let _ = self.session.handle_decoded(block, elapsed);
                     self.take_input(now);
                 }
@@ -76,7 +76,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 let now = clock.now();
                 self.now = now;
                 let elapsed = now.saturating_since(started);
-                self.grant.spend(elapsed);
+                self.on_decoded(elapsed);
                 let _ = self.session.handle_decoded(block, elapsed);
                 self.take_input(now);
                 self.inline += elapsed;

@@ -2,12 +2,12 @@
 
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::task::{Context, Poll, ready};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use quinn::{RecvStream, SendStream};
+use quinn::{RecvStream, SendStream, VarInt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::failure;
@@ -16,6 +16,21 @@ use crate::transport::limits::Place;
 use crate::transport::shared::Shared;
 use crate::transport::socket::MOST_UNSENT;
 use crate::transport::tls::Failure;
+use crate::wire::LaneNumber;
+
+/// What a connection is closed with that a session has given up.
+const GIVEN_UP: VarInt = VarInt::from_u32(1);
+/// So many lanes at most have room of their own in quinn's send window. Arbitrary: a few are busy at once.
+const MOST_ROOMS: usize = 8;
+
+/// quinn's send window as it was told last, shared by the lanes of a connection.
+#[derive(Debug, Default)]
+pub(super) struct SendWindow(AtomicU64);
+
+/// Gives a connection up: every session on it has lost it.
+pub(super) fn sever(connection: &quinn::Connection) {
+    connection.close(GIVEN_UP, b"");
+}
 
 type Acknowledged = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
@@ -28,8 +43,7 @@ enum Sending {
     Finished,
 }
 
-/// A stream in both directions, and the connection that it is the only one of. The connection is closed when this is
-/// dropped. Why it fails is kept for the session's handles; to the session, a carrier that fails has ended.
+/// A stream in both directions, and its connection, which is closed when the last of its lanes is dropped. Why it fails is kept for the session's handles; to the session, a carrier that fails has ended.
 pub(in crate::transport) struct QuicCarrier {
     send: SendStream,
     recv: RecvStream,
@@ -37,8 +51,10 @@ pub(in crate::transport) struct QuicCarrier {
     sending: Sending,
     /// Bytes taken beyond those that the path takes.
     most_unsent: AtomicU32,
-    /// As quinn was told last.
-    send_window: u64,
+    window: Arc<SendWindow>,
+    /// What the stream begins with that is not written yet.
+    preamble: Vec<u8>,
+    /// The first lane's.
     shared: Arc<Shared>,
     /// Of one that a listener has let in.
     _place: Option<Place>,
@@ -57,10 +73,35 @@ impl QuicCarrier {
             connection,
             sending: Sending::Open,
             most_unsent: AtomicU32::new(MOST_UNSENT),
-            send_window: 0,
+            window: Arc::default(),
+            preamble: Vec::new(),
             shared,
             _place: place,
         }
+    }
+
+    /// Another lane of a connection, which says its number if this side opens the stream.
+    pub(super) fn further(
+        (connection, window): (&quinn::Connection, &Arc<SendWindow>),
+        streams: (SendStream, RecvStream),
+        shared: Arc<Shared>,
+        number: Option<LaneNumber>,
+    ) -> Self {
+        let mut carrier = Self::new(connection.clone(), streams, shared, None);
+        carrier.window = Arc::clone(window);
+        if let Some(number) = number {
+            number.put(&mut carrier.preamble);
+        }
+        carrier
+    }
+
+    /// What other lanes share with it.
+    pub(super) const fn link(&self) -> (&quinn::Connection, &Arc<SendWindow>) {
+        (&self.connection, &self.window)
+    }
+
+    pub(super) fn sever(&self) {
+        sever(&self.connection);
     }
 
     /// What quinn knows of the path. It does not say how much of what it took has been sent.
@@ -77,14 +118,25 @@ impl QuicCarrier {
     }
 
     /// Has quinn take no more than the path takes and a little besides: what it has taken can no longer be decided
-    /// otherwise.
+    /// otherwise. What is besides is for each lane, so that one that is held up leaves room for others.
     fn limit_window(&mut self) {
-        let most_unsent = self.most_unsent.load(Ordering::Relaxed);
-        let window = self.connection.stats().path.cwnd + u64::from(most_unsent);
-        if window != self.send_window {
-            self.send_window = window;
+        let most_unsent = u64::from(self.most_unsent.load(Ordering::Relaxed));
+        // Lanes have it, and what takes them in.
+        let lanes = Arc::strong_count(&self.window).clamp(1, MOST_ROOMS);
+        let window = self.connection.stats().path.cwnd + most_unsent * lanes as u64;
+        if window != self.window.0.swap(window, Ordering::Relaxed) {
             self.connection.set_send_window(window);
         }
+    }
+
+    /// Writes what the stream begins with.
+    fn poll_preamble(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.preamble.is_empty() {
+            let written = AsyncWrite::poll_write(Pin::new(&mut self.send), cx, &self.preamble);
+            let len = ready!(written)?;
+            self.preamble.drain(..len);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
@@ -124,6 +176,9 @@ impl AsyncWrite for QuicCarrier {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.limit_window();
+        if let Err(error) = ready!(self.poll_preamble(cx)) {
+            return Poll::Ready(self.note(Err(error)));
+        }
         let mut written = 0;
         for slice in slices.iter().filter(|slice| !slice.is_empty()) {
             match AsyncWrite::poll_write(Pin::new(&mut self.send), cx, slice) {

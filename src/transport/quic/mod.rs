@@ -1,9 +1,10 @@
 //! QUIC, for addresses such as `quic:HOST:PORT`: docs/quic.md.
 //!
-//! quinn, with rustls's TLS 1.3 in it and the settings of `tls:` addresses. A session has one connection, and one stream of
-//! that, in both directions.
+//! quinn, with rustls's TLS 1.3 in it and the settings of `tls:` addresses. Each stream of a connection carries a session: the first
+//! one's, and those of further lanes.
 
 mod carrier;
+mod lanes;
 mod settings;
 
 use core::future::Future;
@@ -20,6 +21,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::{self, AlertDescription};
 
 pub(super) use self::carrier::QuicCarrier;
+pub(super) use self::lanes::join;
 use super::limits::Place;
 use super::shared::Shared;
 use super::tls::{
@@ -149,7 +151,7 @@ impl Node {
             Some(name) => name.clone(),
             None => server_name(host).map_err(|error| Failure::Tls(error).of(address, limit))?,
         };
-        let config = settings::client(&setup.config).map_err(impossible)?;
+        let config = settings::client(&setup.config, self.quic_lanes).map_err(impossible)?;
         let addresses: Vec<_> = lookup_host(host).await.map_err(impossible)?.collect();
         if addresses.is_empty() {
             let none = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
@@ -192,7 +194,7 @@ impl Node {
         let tls = tls.ok_or_else(|| ConnectError::NoTls {
             address: address.clone(),
         })?;
-        let settings = settings::server(&tls).map_err(failed)?;
+        let settings = settings::server(&tls, self.quic_lanes).map_err(failed)?;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for at in lookup_host(host).await.map_err(failed)? {
             match endpoint(at, Some(settings.clone())) {

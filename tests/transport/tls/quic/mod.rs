@@ -1,5 +1,6 @@
 //! QUIC: what arrives, who is let in, and what a network may do to it.
 
+mod lanes;
 mod network;
 
 use std::net::SocketAddr;
@@ -255,11 +256,22 @@ async fn certificates_are_replaced_while_connections_go_on() {
     exchange(&before, &before_server).await;
 }
 
+const ALPN: &[u8] = b"tautline-quic/2";
+
 /// Connects with QUIC, and says no more than that it would speak `protocol`.
 async fn silent(
     authority: &Authority,
     to: &Address,
     protocol: &[u8],
+) -> Result<quinn::Connection, quinn::ConnectionError> {
+    raw(authority, to, protocol, quinn::TransportConfig::default()).await
+}
+
+async fn raw(
+    authority: &Authority,
+    to: &Address,
+    protocol: &[u8],
+    transport: quinn::TransportConfig,
 ) -> Result<quinn::Connection, quinn::ConnectionError> {
     let Address::Quic(to) = to else {
         panic!("{to}");
@@ -277,7 +289,8 @@ async fn silent(
     let tls = QuicClientConfig::try_from(tls).expect("good settings");
     let any = "127.0.0.1:0".parse().expect("an address");
     let endpoint = quinn::Endpoint::client(any).expect("a socket");
-    let config = quinn::ClientConfig::new(Arc::new(tls));
+    let mut config = quinn::ClientConfig::new(Arc::new(tls));
+    config.transport_config(Arc::new(transport));
     let connecting = endpoint.connect_with(config, to, "localhost");
     within(connecting.expect("good settings")).await
 }
@@ -290,7 +303,7 @@ async fn who_says_nothing_is_given_up_and_holds_nobody_up() {
     let server = server_node(session, authority.server());
     let listener = listen_quic(&server).await;
     let address = listener.local_address().expect("an address");
-    let quiet = silent(&authority, &address, b"tautline-quic/1").await;
+    let quiet = silent(&authority, &address, ALPN).await;
     let quiet = quiet.expect("a connection");
     let accepted = within(listener.accept()).await.expect("a connection");
     let error = within(accepted.established()).await.expect_err("silence");
@@ -301,8 +314,8 @@ async fn who_says_nothing_is_given_up_and_holds_nobody_up() {
     );
     within(quiet.closed()).await;
 
-    // No more than one stream, and none of another kind, may be opened.
-    let greedy = silent(&authority, &address, b"tautline-quic/1").await;
+    // No more streams than there may be lanes, and none of another kind, may be opened.
+    let greedy = silent(&authority, &address, ALPN).await;
     let greedy = greedy.expect("a connection");
     let mut streams = within(greedy.open_bi()).await.expect("a stream");
     streams
@@ -310,6 +323,8 @@ async fn who_says_nothing_is_given_up_and_holds_nobody_up() {
         .write_all(b"GET / HTTP/1.1\r\n")
         .await
         .expect("room");
+    let lanes: Vec<_> = (0..32).map(|_| greedy.open_bi().now_or_never()).collect();
+    assert!(lanes.iter().all(Option::is_some));
     assert!(greedy.open_bi().now_or_never().is_none());
     assert!(greedy.open_uni().now_or_never().is_none());
     let accepted = within(listener.accept()).await.expect("a connection");
