@@ -64,6 +64,7 @@
 //! | `lz4`, `snappy`, `zstd` | codecs | yes |
 //! | `deflate`, `bzip2`, `xz` | codecs | no |
 //! | `dictionary-cache` | a directory that keeps dictionaries | yes |
+//! | `eventlog` | cyclic in-memory logs of events | no |
 //! | `corpus` | readers of message containers and captures | no |
 //! | `generate` | seeded generators of messages | no |
 //! | `relay` | a rate-limited relay between sockets | no |
@@ -87,6 +88,8 @@ pub mod control;
 pub mod corpus;
 pub mod dictionary;
 pub mod envelope;
+#[cfg(feature = "eventlog")]
+pub mod eventlog;
 #[cfg(feature = "generate")]
 pub mod generate;
 #[cfg(feature = "relay")]

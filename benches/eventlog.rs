@@ -1,0 +1,240 @@
+//! What an event costs: in the six configurations of the source (Stöß 2005, figure 5.2), beside another producer, and while it is read.
+//!
+//! `cargo bench --features eventlog --bench eventlog`; `-- --quick` for a few seconds.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark measures time and prints it"
+)]
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use tautline::eventlog::{
+    Domain, EventId, EventKind, EventLog, EventLogConfig, Fields, LogId, Reader, Recorder, Route,
+    RowFormat, Stamp, Writer,
+};
+
+const EVENT: EventId = EventId::new(0);
+const LOG: LogId = LogId::new(0);
+const BATCH: u64 = 1000;
+
+struct Configuration {
+    name: &'static str,
+    /// Of an IPC across and within address spaces, 2.2 GHz Xeon, cycles.
+    source: &'static str,
+    format: Option<RowFormat>,
+}
+
+fn configurations() -> [Configuration; 6] {
+    let fields = |fields, stamp| Some(RowFormat::new(fields, stamp));
+    let row = |name, source, format| Configuration {
+        name,
+        source,
+        format,
+    };
+    [
+        row("native", "", None),
+        row("disabled", "2, -1", None),
+        row("0 entries", "80, 26", fields(Fields::NONE, Stamp::Off)),
+        row("1 entry", "161, 59", fields(Fields::EVENT, Stamp::Off)),
+        row("4 entries", "157, 72", fields(Fields::ALL, Stamp::Off)),
+        row("5 entries", "275, 264", fields(Fields::ALL, Stamp::Cycles)),
+    ]
+}
+
+fn log(bytes: usize, format: Option<RowFormat>) -> EventLog {
+    let config = EventLogConfig::default()
+        .event("bench", EventKind::Access)
+        .log("all", bytes, format.unwrap_or_default())
+        .domains(16)
+        .writers(4);
+    let log = EventLog::new(&config).expect("small");
+    if format.is_some() {
+        log.route(EVENT, None, Some(Route::to(LOG))).expect("known");
+    }
+    log
+}
+
+/// The median of many batches, ns an event.
+fn nanos(batches: usize, mut event: impl FnMut(u64)) -> f64 {
+    let mut times: Vec<f64> = (0..batches)
+        .map(|_| {
+            let begun = Instant::now();
+            (0..BATCH).for_each(&mut event);
+            begun.elapsed().as_nanos() as f64 / BATCH as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Something that a point stands in: a few instructions that depend on each other.
+fn work(number: u64) -> u64 {
+    black_box(black_box(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7)
+}
+
+fn point(writer: &mut Writer, number: u64) {
+    let worked = work(number);
+    writer.record(EVENT, Domain::new(worked as u16 & 15), 1, Domain::new(3));
+}
+
+fn anywhere(recorder: &Recorder, number: u64) {
+    let worked = work(number);
+    recorder.record(EVENT, Domain::new(worked as u16 & 15), 1, Domain::new(3));
+}
+
+fn costs(batches: usize) {
+    println!(
+        "What an event adds, ns (medians of {batches} batches of {BATCH}); the source's cycles across and within address spaces\n"
+    );
+    println!("| | a writer | a recorder | the source's cycles |\n|---|--:|--:|--:|");
+    let native = nanos(batches, |number| {
+        black_box(work(number));
+    });
+    for configuration in configurations() {
+        let log = log(65536, configuration.format);
+        let mut writer = log.writer("bench").expect("free");
+        let recorder = log.recorder();
+        let (own, any) = if configuration.name == "native" {
+            (native, native)
+        } else {
+            let own = nanos(batches, |number| point(&mut writer, number));
+            let any = nanos(batches, |number| anywhere(&recorder, number));
+            (own - native, any - native)
+        };
+        println!(
+            "| {} | {own:.2} | {any:.2} | {} |",
+            configuration.name, configuration.source
+        );
+    }
+}
+
+/// Producers beside each other, each on a processor of its own: ns an event of each.
+fn beside(batches: usize, producers: usize) -> Vec<f64> {
+    let log = log(65536, Some(RowFormat::new(Fields::ALL, Stamp::Cycles)));
+    let barrier = Barrier::new(producers);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..producers)
+            .map(|number| {
+                let mut writer = log.writer("bench").expect("free");
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    pin(number);
+                    barrier.wait();
+                    nanos(batches, |number| point(&mut writer, number))
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect()
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn pin(processor: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    // Where it may not, it runs wherever it is put.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pin(_processor: usize) {}
+
+/// Passes over rings of all lengths while they are written without a pause.
+fn under_production(passes: usize) {
+    println!("\nPasses of a reader under continuous production, {passes} each\n");
+    println!(
+        "| ring, bytes | ns a pass | passes with all that was new | with a part | with nothing | rows read | rows lost |\n|--:|--:|--:|--:|--:|--:|--:|"
+    );
+    for bytes in (4..=13).map(|log2| 1_usize << log2) {
+        let log = log(
+            bytes,
+            Some(RowFormat::new(Fields::CORRESPONDENT, Stamp::Off)),
+        );
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let mut reader = log.reader();
+            let mut writer = log.writer("bench").expect("free");
+            let done = &done;
+            let producer = scope.spawn(move || {
+                pin(0);
+                let mut written = 0_u64;
+                while !done.load(Ordering::Relaxed) {
+                    (0..BATCH).for_each(|number| point(&mut writer, number));
+                    written += BATCH;
+                }
+                written
+            });
+            pin(1);
+            let counts = read(&mut reader, passes);
+            done.store(true, Ordering::Relaxed);
+            let written = producer.join().expect("no panic");
+            reader.pass(&mut Vec::new()).expect("of this process");
+            let stats = reader.stats();
+            assert_eq!(
+                stats.rows + stats.lost,
+                written,
+                "each row is read or counted"
+            );
+            println!(
+                "| {bytes} | {:.0} | {} | {} | {} | {} | {} |",
+                counts.nanos, counts.all, counts.part, counts.nothing, stats.rows, stats.lost
+            );
+        });
+    }
+}
+
+#[derive(Default)]
+struct Passes {
+    nanos: f64,
+    all: usize,
+    part: usize,
+    nothing: usize,
+}
+
+fn read(reader: &mut Reader, passes: usize) -> Passes {
+    let mut rows = Vec::new();
+    // Until it is written.
+    while rows.is_empty() {
+        reader.pass(&mut rows).expect("of this process");
+    }
+    let mut counts = Passes::default();
+    let begun = Instant::now();
+    for _ in 0..passes {
+        let before = reader.stats();
+        rows.clear();
+        reader.pass(&mut rows).expect("of this process");
+        let lost = reader.stats().lost - before.lost;
+        match (rows.len(), lost) {
+            (0, _) => counts.nothing += 1,
+            (_, 0) => counts.all += 1,
+            _ => counts.part += 1,
+        }
+    }
+    counts.nanos = begun.elapsed().as_nanos() as f64 / passes as f64;
+    counts
+}
+
+fn main() {
+    let quick = std::env::args().any(|argument| argument == "--quick" || argument == "--test");
+    let (batches, passes) = if quick {
+        (200, 2000)
+    } else {
+        (20_000, 100_000)
+    };
+    costs(batches);
+    let alone = beside(batches, 1)[0];
+    let both = beside(batches, 2);
+    println!(
+        "\nFull rows of one pinned producer {alone:.2} ns; of two beside each other {both:.2?}"
+    );
+    under_production(passes);
+}

@@ -1,0 +1,124 @@
+use std::fs;
+
+use super::*;
+
+fn filled(log: &EventLog, rows: u64) {
+    log.route(USED, None, Some(Route::to(LOG))).expect("known");
+    let mut writer = log.writer("main").expect("free");
+    for count in 0..rows {
+        writer.record(USED, domain(1), count, domain(2));
+    }
+}
+
+#[test]
+fn what_is_in_a_file_can_be_read_after_its_process() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("events");
+    let log = EventLog::create(&path, &config(1024, ALL)).expect("room");
+    log.name_domain(domain(1), "orders").expect("known");
+    filled(&log, 5);
+    drop(log);
+    let mut reader = open(&path).expect("a log");
+    assert_eq!(counters(&pass(&mut reader)), [0, 1, 2, 3, 4]);
+    assert_eq!(reader.domain_name(domain(1)).expect("there"), "orders");
+    assert_eq!(reader.process().expect("there"), std::process::id());
+    // Made anew under a reader: that keeps the old one.
+    let log = EventLog::create(&path, &config(2048, ALL)).expect("room");
+    filled(&log, 2);
+    assert!(pass(&mut reader).is_empty());
+    assert_eq!(pass(&mut open(&path).expect("a log")).len(), 2);
+}
+
+#[test]
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn a_running_process_is_found_by_its_number() {
+    let log = EventLog::shared(&config(1024, ALL)).expect("memory");
+    let mut reader = attach(std::process::id()).expect("this process");
+    filled(&log, 3);
+    assert_eq!(counters(&pass(&mut reader)), [0, 1, 2]);
+    let file = log.file().expect("shared");
+    assert!(file.set_len(8).is_err(), "sealed");
+    let nobody = attach(u32::MAX).expect_err("no such process");
+    assert!(matches!(nobody, ReadError::Io(error) if error.kind() == std::io::ErrorKind::NotFound));
+}
+
+#[test]
+fn what_is_damaged_is_an_error_and_nothing_worse() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("events");
+    let log = EventLog::create(&path, &config(512, ALL)).expect("room");
+    filled(&log, 100);
+    drop(log);
+    let good = fs::read(&path).expect("there");
+    let read = |bytes: &[u8]| {
+        fs::write(&path, bytes).expect("room");
+        let mut reader = open(&path)?;
+        let mut rows = Vec::new();
+        for _ in 0..2 {
+            reader.pass(&mut rows)?;
+        }
+        for event in [USED, LEFT] {
+            reader.event(event)?;
+        }
+        reader.domain_name(domain(1))?;
+        reader.log(LOG)?;
+        Ok::<_, ReadError>(rows.len())
+    };
+    assert_eq!(read(&good).expect("whole"), 7);
+    for length in [0, 7, 8, 127, 128, good.len() - 8, good.len() - 1] {
+        assert!(read(&good[..length]).is_err(), "{length} bytes");
+    }
+    let longer = [&good[..], &[0; 64]].concat();
+    assert!(matches!(read(&longer), Err(ReadError::Truncated { .. })));
+    let mut refused = 0;
+    for at in (0..good.len()).step_by(8) {
+        for value in [0, 1, u64::MAX, u64::MAX / 2, 1 << 32, 0x1_0001] {
+            let mut bad = good.clone();
+            bad[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+            match read(&bad) {
+                Ok(rows) => assert!(rows <= 2 * 64, "{rows} rows"),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(refused > 20);
+}
+
+#[test]
+fn a_file_that_becomes_shorter_under_its_reader_is_an_error() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("events");
+    let log = EventLog::create(&path, &config(65536, ALL)).expect("room");
+    filled(&log, 5);
+    drop(log);
+    let mut reader = open(&path).expect("a log");
+    let file = fs::OpenOptions::new().write(true).open(&path);
+    file.expect("there").set_len(256).expect("shorter");
+    assert!(matches!(
+        reader.pass(&mut Vec::new()),
+        Err(ReadError::Io(_))
+    ));
+}
+
+/// Whoever may write to the area may set it, to anything.
+#[test]
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn producers_bear_any_routes_and_formats() {
+    use std::os::unix::fs::FileExt;
+    let log = EventLog::shared(&config(512, ALL)).expect("memory");
+    let file = log.file().expect("shared");
+    let mut writer = log.writer("main").expect("free");
+    let words = file.metadata().expect("there").len() / 8;
+    // All but what writers keep, of which they have their own copy.
+    let control = words - 2 * (8 + 8 + 64);
+    for value in [u64::MAX, 1, 0x1_0000, 0xffff_ffff_0000_0001, 0x7f] {
+        for at in 16..control {
+            file.write_all_at(&value.to_ne_bytes(), at * 8)
+                .expect("there");
+        }
+        for number in 0..100 {
+            writer.record(USED, domain(1), number, domain(2));
+            writer.record(LEFT, domain(3), number, domain(2));
+        }
+    }
+}

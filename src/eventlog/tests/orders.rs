@@ -1,0 +1,79 @@
+//! Every order in which two threads may see each other's writes, by loom: docs/testing.md has the command.
+
+use loom::thread;
+
+use super::*;
+
+fn read_all_orders(format: RowFormat, bytes: usize, rows: u64, check: fn(&Row)) {
+    loom::model(move || {
+        let config = EventLogConfig::default()
+            .event("used", EventKind::Access)
+            .log("all", bytes, format)
+            .writers(1);
+        let log = EventLog::new(&config).expect("small");
+        log.route(USED, None, Some(Route::to(LOG))).expect("known");
+        let mut reader = log.reader();
+        let mut writer = log.writer("").expect("free");
+        let producer = thread::spawn(move || {
+            for number in 0..rows {
+                writer.record(USED, domain(0), number + 1, domain(0));
+            }
+        });
+        let mut read = pass(&mut reader);
+        producer.join().expect("no panic");
+        read.extend(pass(&mut reader));
+        read.iter().for_each(check);
+        assert!(read.windows(2).all(|pair| pair[0].number < pair[1].number));
+        let stats = reader.stats();
+        assert_eq!(stats.rows + stats.summed + stats.lost, rows);
+    });
+}
+
+#[test]
+fn rows_are_whole_in_every_order() {
+    // Two rows of two words.
+    let format = RowFormat::new(Fields::COUNTER, Stamp::Virtual);
+    read_all_orders(format, 32, 4, |row| {
+        assert_eq!(row.counter, row.stamp);
+        assert_eq!(row.counter, Some(row.number + 1));
+    });
+}
+
+#[test]
+fn sums_are_whole_in_every_order() {
+    let format = RowFormat::new(Fields::COUNTER, Stamp::Virtual).counting();
+    read_all_orders(format, 16, 3, |row| {
+        let events = row.number + 1;
+        assert_eq!(row.stamp, Some(events));
+        assert_eq!(row.counter, Some(events * (events + 1) / 2));
+    });
+}
+
+#[test]
+fn a_change_of_format_tears_no_row() {
+    loom::model(|| {
+        let wide = RowFormat::new(Fields::COUNTER, Stamp::Virtual);
+        let config = EventLogConfig::default()
+            .event("used", EventKind::Access)
+            .log("all", 32, wide)
+            .writers(1);
+        let log = EventLog::new(&config).expect("small");
+        log.route(USED, None, Some(Route::to(LOG))).expect("known");
+        let mut reader = log.reader();
+        let mut writer = log.writer("").expect("free");
+        writer.record(USED, domain(0), 7, domain(0));
+        let control = log.clone();
+        let producer = thread::spawn(move || {
+            let sums = RowFormat::new(Fields::COUNTER, Stamp::Off).counting();
+            control.set_format(LOG, sums).expect("fits");
+            writer.record(USED, domain(0), 7, domain(0));
+            control.set_format(LOG, wide).expect("fits");
+            writer.record(USED, domain(0), 7, domain(0));
+        });
+        let mut read = pass(&mut reader);
+        producer.join().expect("no panic");
+        read.extend(pass(&mut reader));
+        let is_whole = |row: &Row| row.counter == Some(7) && row.stamp != Some(0);
+        assert!(read.iter().all(is_whole), "{read:?}");
+    });
+}

@@ -1,0 +1,254 @@
+//! Producers of rows: one for each thread, which shares with others only what it reads.
+//!
+//! A row is written in three steps, so that a reader can tell which rows it has read whole: the index says how many there are
+//! (from the row before), a fence, the words of the row, the index with this one.
+
+use std::sync::Arc;
+
+use super::area::{Area, Line};
+use super::format::{Domain, EventId, FORMAT_BITS, Fields, Route, RowFormat, Stamp};
+use super::shape::{LINE, Shape, header, log, name_words, register};
+use super::stamp;
+use super::sync::{AtomicU64, Ordering, fence};
+
+/// A log's ring as its writer knows it.
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    /// Where the area says what its rows are to be.
+    wanted: usize,
+    register: usize,
+    start: usize,
+    /// What the log's description said of rows when it was last looked at.
+    code: u64,
+    format: RowFormat,
+    /// Rows written, as the area has it too.
+    index: u64,
+    /// Row's number to place: its lowest bits, times words of a row.
+    mask: u64,
+    shift: u32,
+}
+
+/// The only producer of one part of a log area. It is of the thread that writes with it; others have their own.
+///
+/// A writer that is dropped leaves its rows there, and its part to the next one.
+#[derive(Debug)]
+pub struct Writer {
+    area: Arc<Area>,
+    slot: usize,
+    rings: Box<[Ring]>,
+    /// Events of each kind and domain since the last that became a row.
+    skipped: Box<[u32]>,
+    stamps: u64,
+}
+
+impl Writer {
+    /// Takes a part of the area that nobody has; `None` if all are taken.
+    pub(super) fn claim(area: &Arc<Area>, name: &str) -> Option<Self> {
+        let shape = &area.shape;
+        let slot = (0..shape.writers).find(|slot| {
+            let free = area.word(shape.writer(*slot));
+            // Who had it before has written all it wrote.
+            free.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        })?;
+        area.store_all(shape.writer(slot) + 1, &name_words(name));
+        let rings = (0..shape.rings.len()).map(|log| Ring::of(area, slot, log));
+        Some(Self {
+            area: Arc::clone(area),
+            slot,
+            rings: rings.collect(),
+            skipped: vec![0; shape.events * shape.domains].into(),
+            stamps: 0,
+        })
+    }
+
+    /// Whether rows are made of an event of any domain: what to ask first where it costs something to find out what to record.
+    #[inline]
+    pub fn is_on(&self, event: EventId) -> bool {
+        is_on(&self.area, event)
+    }
+
+    /// An event of `domain`, which concerns `correspondent` too; what `counter` is, the event's kind says.
+    /// Where it goes, if anywhere, is what [`EventLog::route`](super::EventLog::route) said last.
+    #[inline]
+    pub fn record(&mut self, event: EventId, domain: Domain, counter: u64, correspondent: Domain) {
+        if self.is_on(event) {
+            self.record_on(event, domain, counter, correspondent);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn record_on(
+        &mut self,
+        event: EventId,
+        domain: Domain,
+        counter: u64,
+        correspondent: Domain,
+    ) {
+        let shape = &self.area.shape;
+        if domain.index() >= shape.domains || event.index() >= shape.events {
+            return;
+        }
+        let lines = self.area.lines();
+        let route = word(lines, shape.route(event.index(), domain.index()));
+        let Some(route) = Route::from_code(route.load(Ordering::Relaxed)) else {
+            return;
+        };
+        if route.skips_internal() && domain == correspondent {
+            return;
+        }
+        if route.threshold() > 1 {
+            let skipped = &mut self.skipped[event.index() * shape.domains + domain.index()];
+            *skipped += 1;
+            if *skipped < route.threshold() {
+                return;
+            }
+            *skipped = 0;
+        }
+        let log = route.log().index();
+        let Some(ring) = self.rings.get_mut(log) else {
+            return;
+        };
+        let code = word(lines, ring.wanted).load(Ordering::Relaxed);
+        if code != ring.code {
+            ring.begin(&self.area, log, code);
+        }
+        let format = ring.format;
+        let stamp = match format.stamp() {
+            Stamp::Off => 0,
+            Stamp::Virtual => {
+                self.stamps += 1;
+                self.stamps
+            }
+            Stamp::Tick => stamp::tick(),
+            Stamp::Cycles => stamp::cycles(),
+        };
+        ring.append(lines, [event.0, domain.0, correspondent.0], stamp, counter);
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let free = self.area.word(self.area.shape.writer(self.slot));
+        free.store(0, Ordering::Release);
+    }
+}
+
+impl Ring {
+    fn of(area: &Area, slot: usize, log: usize) -> Self {
+        let shape = &area.shape;
+        let register = shape.register(slot, log);
+        let code = area.load(register + register::FORMAT);
+        let mut ring = Self {
+            wanted: shape.log(log) + log::FORMAT,
+            register,
+            start: shape.ring(slot, log),
+            code: code & ((1 << FORMAT_BITS) - 1),
+            format: RowFormat::from_code(code),
+            index: area.load(register + register::INDEX),
+            mask: 0,
+            shift: 0,
+        };
+        ring.fit(shape, log);
+        ring
+    }
+
+    #[inline]
+    fn append(&mut self, lines: &[Line], ids: [u16; 3], stamp: u64, counter: u64) {
+        let format = self.format;
+        let register = &lines[self.register / LINE].0;
+        let at = self.start + ((self.index & self.mask) << self.shift) as usize;
+        // A row's length is a power of two, and no more than a line: it lies within one.
+        let line = &lines[at / LINE].0;
+        let counter = if format.is_counting() {
+            register[register::BEGUN].store(self.index + 1, Ordering::Relaxed);
+            let last = format.used_words().saturating_sub(1);
+            line[(at + last) % LINE]
+                .load(Ordering::Relaxed)
+                .wrapping_add(counter)
+        } else {
+            counter
+        };
+        // What comes after is not seen before the index that was written before.
+        fence(Ordering::Release);
+        let [event, domain, correspondent] = ids.map(u64::from);
+        let fields = format.fields();
+        let is_stamped = format.stamp() != Stamp::Off;
+        if fields.contain(Fields::ALL) && is_stamped {
+            // All of a line.
+            for (word, value) in line
+                .iter()
+                .zip([event, domain, correspondent, stamp, counter])
+            {
+                word.store(value, Ordering::Relaxed);
+            }
+        } else {
+            let mut at = at;
+            let mut put = |is_there: bool, value: u64| {
+                if is_there {
+                    line[at % LINE].store(value, Ordering::Relaxed);
+                    at += 1;
+                }
+            };
+            put(fields.contain(Fields::EVENT), event);
+            put(fields.contain(Fields::DOMAIN), domain);
+            put(fields.contain(Fields::CORRESPONDENT), correspondent);
+            put(is_stamped, stamp);
+            // Last, since it is the one that is added up.
+            put(fields.contain(Fields::COUNTER), counter);
+        }
+        self.index += 1;
+        register[register::INDEX].store(self.index, Ordering::Release);
+    }
+
+    /// Rows have another format from now on.
+    #[cold]
+    fn begin(&mut self, area: &Area, log: usize, code: u64) {
+        let format = RowFormat::from_code(code);
+        // Whoever wrote that word: rows stay within their ring.
+        if area.shape.check(log, format).is_err() {
+            self.code = code;
+            return;
+        }
+        self.code = code;
+        self.format = format;
+        self.fit(&area.shape, log);
+        let code = self.index << FORMAT_BITS | format.code();
+        area.store(self.register + register::FORMAT, code);
+        // Who sees any of what follows sees that it is another format.
+        fence(Ordering::Release);
+        if format.is_counting() {
+            let row = self.start..self.start + format.row_words();
+            row.for_each(|at| area.store(at, 0));
+        }
+    }
+
+    fn fit(&mut self, shape: &Shape, log: usize) {
+        let words = self.format.row_words();
+        self.shift = words.max(1).trailing_zeros();
+        self.mask = if self.format.is_counting() || words == 0 {
+            0
+        } else {
+            shape.rows(log, self.format) - 1
+        };
+    }
+}
+
+#[inline]
+fn word(lines: &[Line], at: usize) -> &AtomicU64 {
+    &lines[at / LINE].0[at % LINE]
+}
+
+/// Whether an event of any domain goes anywhere.
+#[inline]
+pub(super) fn is_on(area: &Area, event: EventId) -> bool {
+    event.index() < area.shape.events && area.load(Shape::switch(event.index())) != 0
+}
+
+/// An event found no writer free.
+pub(super) fn count_unrecorded(area: &Area) {
+    area.word(header::UNRECORDED)
+        .fetch_add(1, Ordering::Relaxed);
+}
+
+const _: () = assert!(LINE >= super::format::MAX_ROW_WORDS);
