@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::retained::Retained;
+use super::sender::SendCredit;
 use super::stream::{Company, Queued, SendStream};
 use crate::wire::{MESSAGE_CHARGE, Place, RecordWriter, StreamId};
 
@@ -54,7 +55,7 @@ impl BlockBuilder {
     /// its last record has no length and nothing may follow.
     pub(super) fn take(
         &mut self,
-        (writer, retained): (&mut RecordWriter, &mut Retained),
+        (writer, retained, credit): (&mut RecordWriter, &mut Retained, &mut SendCredit),
         stream: StreamId,
         send: &mut SendStream,
         room: usize,
@@ -70,7 +71,7 @@ impl BlockBuilder {
         };
         let mut payload = 0;
         let mut complete = false;
-        while !complete && payload < quantum && send.can_send() {
+        while !complete && payload < quantum && send.can_send(credit.left()) {
             let Some(front) = send.queue.front() else {
                 break;
             };
@@ -84,7 +85,7 @@ impl BlockBuilder {
                 break;
             }
             let take = remaining.min(room).min(left.max(1)).min(
-                send.front_room()
+                send.front_room(credit.left())
                     .map_or(0, |room| usize::try_from(room).unwrap_or(usize::MAX)),
             );
             let finishes = take == remaining;
@@ -110,7 +111,9 @@ impl BlockBuilder {
             }
             payload += take;
             member.drained += take;
-            send.sent += take as u64 + send.front_charge();
+            let taken = take as u64 + send.front_charge();
+            send.sent += taken;
+            credit.take(send, taken);
             send.queued_bytes -= take;
             if finishes {
                 member.messages += 1;

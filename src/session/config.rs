@@ -361,6 +361,11 @@ impl SessionConfig {
         self.limits.handshake_time
     }
 
+    /// What all streams of a connection may hold together, as set, bytes.
+    pub const fn connection_memory_len(&self) -> u64 {
+        self.limits.connection_memory_len() as u64
+    }
+
     /// The window of each stream, as set.
     pub const fn window_len(&self) -> u64 {
         self.limits.window

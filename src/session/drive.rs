@@ -294,6 +294,7 @@ impl Session {
         if self.sender.inflight.blocks_sent() != blocks {
             self.after_output();
         }
+        self.put_blocked();
         if self.sender.wants_probe {
             self.put_due_control(now);
         }

@@ -3,7 +3,7 @@
 use super::stream::{SendState, Stream};
 use super::{Event, Session, SessionError, State};
 use crate::units::Time;
-use crate::wire::{Close, CloseCode, Control, GoAway, GoAwayCode, StreamId, WireError};
+use crate::wire::{Close, CloseCode, Control, GoAway, GoAwayCode, StreamId, Unused, WireError};
 
 impl Session {
     pub(super) fn end_if_lost(&mut self) {
@@ -46,6 +46,10 @@ impl Session {
             self.finishing.push(id);
         } else {
             stream.send.state = SendState::Finished;
+            let unused = core::mem::take(&mut stream.send.own);
+            if unused > 0 {
+                self.put_control(&Control::Unused(Unused { amount: unused }));
+            }
             // A stream that the peer opened before it heard the go-away is finished by that.
             if !self.ending.sent_go_away {
                 self.put_control(&Control::Close(Close {

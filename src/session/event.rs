@@ -23,6 +23,10 @@ pub enum Event {
     },
     /// The peer sends nothing more on a stream; what it had sent can still be taken.
     StreamEnded(StreamId, CloseCode),
+    /// The peer has something to send on a stream and no credit of the connection for it, since other streams hold what was not
+    /// taken. If the application waits for a message of it, say so ([`Session::want`](super::Session::want)), now or
+    /// once it does; and [release](super::Session::release) at once what it has taken.
+    Starved(StreamId),
     /// Something about dictionaries that is worth keeping for the next session.
     Dictionary(DictionaryEvent),
     /// The connection is lost, and why; the session waits for another. The driver closes what is left of it and calls

@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use super::config::ConfigError;
+use super::credit::Shares;
 use crate::units::{Time, saturating_nanos};
-use crate::wire::WireError;
+use crate::wire::{MESSAGE_CHARGE, WireError};
 
 /// What a session bears from its peer. Every limit is judged before anything is reserved, and none of them is needed for a
 /// peer that keeps to what it was told. Where a connection is accepted at all is the listener's
@@ -17,6 +18,7 @@ pub struct Limits {
     pub(super) max_message: usize,
     pub(super) max_block: usize,
     pub(super) window: u64,
+    pub(super) connection_memory: Option<usize>,
     pub(super) max_streams: u32,
     pub(super) streams_per_second: u32,
     pub(super) handshake_time: Duration,
@@ -37,6 +39,7 @@ impl Default for Limits {
             max_message: 16 << 20,
             max_block: 256 << 10,
             window: 1 << 20,
+            connection_memory: None,
             max_streams: 16_384,
             streams_per_second: 16_384,
             handshake_time: Duration::from_secs(10),
@@ -72,6 +75,60 @@ impl Limits {
     pub const fn window(mut self, bytes: u64) -> Self {
         self.window = bytes;
         self
+    }
+
+    /// What all streams of a connection together may hold here, bytes, payloads and 32 for each message: what has come and the
+    /// application is not done with, and what has come of messages that are not whole. The peer is told half of it or so as credit
+    /// and gets more as messages are taken; one that sends more than it was given is refused. At least 16 KiB more than
+    /// [`Self::max_message`], for one whole message always finds room beside what nobody reads. Default 64 MiB, or four of
+    /// the longest message if that is more. [`SessionStats`](super::SessionStats) has what is held, the most that was, and this
+    /// limit.
+    ///
+    /// # The memory of a connection
+    ///
+    /// Besides these bytes a connection holds, each with a bound of its own: up to 16 blocks that have come and are not
+    /// delivered (encoded and plain, [`Self::max_block`] each), histories
+    /// ([`Self::decode_memory`], [`SessionConfig::history_memory`](super::SessionConfig::history_memory)), dictionaries
+    /// ([`SessionConfig::accept_dictionaries`](super::SessionConfig::accept_dictionaries)); of what is sent, the queue of each
+    /// stream ([`SessionConfig::send_queue`](super::SessionConfig::send_queue)), output that the socket does not take (8 MiB) and, in
+    /// sessions that can be resumed, what is not acknowledged
+    /// ([`SessionConfig::retransmit_memory`](super::SessionConfig::retransmit_memory)); and some hundred bytes for each
+    /// stream ([`Self::max_streams`]). Counted are bytes of messages: a message that is not whole may
+    /// have twice its bytes reserved, and small messages share the memory of the block that they came in, which is held as
+    /// long as the last of them, a block for each stream at most.
+    #[must_use]
+    pub const fn connection_memory(mut self, bytes: usize) -> Self {
+        self.connection_memory = Some(bytes);
+        self
+    }
+
+    /// What is in force as [`Self::connection_memory`], bytes.
+    pub const fn connection_memory_len(&self) -> usize {
+        match self.connection_memory {
+            Some(bytes) => bytes,
+            None => {
+                let messages = self.max_message.saturating_mul(4);
+                if messages > DEFAULT_MEMORY {
+                    messages
+                } else {
+                    DEFAULT_MEMORY
+                }
+            }
+        }
+    }
+
+    /// A quarter for messages that the application waits for, or one of the longest if that is more, a third of the rest for
+    /// windows of streams that it reads, and the others for whatever comes. Arbitrary.
+    pub(super) fn shares(&self) -> Shares {
+        let all = self.connection_memory_len() as u64;
+        let longest = self.max_message as u64 + MESSAGE_CHARGE;
+        let messages = longest.max(all / 4).min(all);
+        let windows = (all - messages) / 3;
+        Shares {
+            general: all - messages - windows,
+            windows,
+            messages,
+        }
     }
 
     /// How many streams the peer may have open at once. It is told. Default 16 384.
@@ -153,6 +210,11 @@ impl Limits {
         least("max_block", self.max_block as u64, 4 << 10)?;
         least("window", self.window, 4 << 10)?;
         least("max_message", self.max_message as u64, 1)?;
+        least(
+            "connection_memory",
+            self.connection_memory_len() as u64,
+            self.max_message as u64 + LEAST_BESIDE,
+        )?;
         least("streams_per_second", self.streams_per_second.into(), 1)?;
         least("expansion", self.expansion.into(), 1)?;
         if let Some(time) = self.decode_time {
@@ -169,6 +231,13 @@ impl Limits {
         Ok(())
     }
 }
+
+/// Memory of a connection by default: in the middle of what comes to be used and what a node of a thousand connections has.
+/// Arbitrary.
+const DEFAULT_MEMORY: usize = 64 << 20;
+
+/// What there must be beside the longest message. Arbitrary, four of the least windows.
+const LEAST_BESIDE: u64 = 16 << 10;
 
 /// The longest block there can be, plain: what one decode may cost in memory. Arbitrary.
 const MAX_BLOCK: usize = 16 << 20;

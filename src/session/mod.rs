@@ -13,6 +13,7 @@
 
 mod block;
 mod config;
+mod credit;
 mod dictionaries;
 mod drive;
 mod ending;
@@ -44,6 +45,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 pub use self::config::{ConfigError, SessionConfig, StreamConfig};
+use self::credit::RecvCredit;
 pub use self::dictionaries::{
     DictionaryEvent, DictionaryJob, DictionaryMemory, DictionaryStats, DictionaryWork,
 };
@@ -134,6 +136,7 @@ pub struct Session {
     open_rate: OpenRate,
     sender: Sender,
     receiver: Receiver,
+    credit: RecvCredit,
     path: Path,
     events: VecDeque<Event>,
     /// The latest probe that is not answered yet, and when it came.
@@ -178,7 +181,8 @@ impl Session {
         }
         receiver.dictionaries = RecvDictionaries::new(&config.dictionaries);
         sender.dictionaries = SendDictionaries::new(&mut config.dictionaries, config.seed);
-        let mut hello = hello(role, &config);
+        let credit = RecvCredit::new(config.limits.shares());
+        let mut hello = hello(role, &config, credit.initial());
         hello.dictionaries = receiver.dictionaries.hello();
         hello.resume = Self::granted(&config, role);
         sender.output.put_small(|out| hello.put(out));
@@ -201,6 +205,7 @@ impl Session {
             open_rate: OpenRate::new(&config.limits),
             sender,
             receiver,
+            credit,
             path: Path::new(&mut config, now),
             events: VecDeque::new(),
             probe_reply: None,
@@ -423,10 +428,12 @@ impl Session {
             return;
         };
         let recv = &mut stream.recv;
-        recv.released = (recv.released + charge as u64).min(recv.complete());
+        recv.release(charge as u64, &mut self.credit);
+        let first = recv.has_trouble().then_some(id);
         if let Some(limit) = recv.new_limit(window) {
             self.put_control(&Control::Window(Window { stream: id, limit }));
         }
+        self.give_credit(first);
     }
 
     /// Ends a stream's sending direction once everything queued is sent.
@@ -446,7 +453,7 @@ impl Session {
             recv.discards = true;
             recv.queue.clear();
             // What the application has taken and not released will not be released any more.
-            recv.released = recv.complete();
+            recv.release(u64::MAX, &mut self.credit);
             self.release(id, 0);
             self.streams.remove_if_over(id);
         }
@@ -586,7 +593,11 @@ impl Session {
             },
             history_limit: self.sender.history.limit() as u64,
             history_announced: self.receiver.history.limit() as u64,
-            received_held: self.streams.iter().map(|stream| stream.recv.held()).sum(),
+            received_held: self.credit.held() - self.streams.let_go,
+            received_most: self.credit.most_held,
+            received_limit: self.credit.limit(),
+            credit_waits: self.sender.credit.waits,
+            peer_credit_waits: self.credit.peer_waits,
             decode_pauses: self.receiver.decode_time.pauses,
             further_lanes: 0,
             absurd_reports: self.sender.inflight.absurd() + self.path.known.decode.absurd(),
@@ -611,7 +622,7 @@ fn features(config: &SessionConfig) -> Features {
     features
 }
 
-fn hello(role: Role, config: &SessionConfig) -> Hello {
+fn hello(role: Role, config: &SessionConfig, credit: u64) -> Hello {
     Hello {
         role,
         versions: (VERSION_MIN, VERSION_MAX),
@@ -630,6 +641,7 @@ fn hello(role: Role, config: &SessionConfig) -> Hello {
         max_block: config.limits.max_block as u64,
         max_streams: u64::from(config.limits.max_streams),
         window: config.limits.window,
+        credit: Some(credit),
         history_memory: config.history_received() as u64,
         dictionaries: DictionaryOffer::default(),
         resume: None,

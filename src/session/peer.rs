@@ -82,6 +82,7 @@ impl Session {
         let block_len = self.config.block_len.min(peer_block);
         let lens = (block_len.min(longest_for(hello)), self.config.send_queue);
         self.sender.begin(arms, with_check, lens);
+        self.sender.credit.begin(hello.credit);
         self.receiver.begin(with_check);
         self.peer = Peer {
             max_message: hello.max_message,
@@ -98,11 +99,17 @@ impl Session {
     /// Runs the inbound queue as far as blocks are decoded.
     pub(super) fn deliver(&mut self) -> Result<(), WireError> {
         let blocks = self.receiver.blocks;
-        while let Some(control) = self.receiver.deliver(&mut self.streams, &mut self.events)? {
+        while let Some(control) =
+            self.receiver
+                .deliver(&mut self.streams, &mut self.credit, &mut self.events)?
+        {
             match control {
                 Control::Open(open) => self.on_open(open)?,
                 Control::Close(close) => self.on_close(close)?,
                 Control::Window(window) => self.on_window(window)?,
+                Control::Credit(credit) => self.on_credit(credit)?,
+                Control::Blocked(blocked) => self.on_blocked(blocked)?,
+                Control::Unused(unused) => self.on_unused(unused)?,
                 Control::GoAway(go_away) => self.on_go_away(go_away)?,
                 Control::Define(define) => self.on_define(&define)?,
                 _ => {}
@@ -180,10 +187,11 @@ impl Session {
                 what: "a close of a stream that is not open",
             });
         };
-        receiver::end(&mut stream.recv, close.code)?;
+        receiver::end(&mut stream.recv, close.code, &mut self.credit)?;
         self.events
             .push_back(Event::StreamEnded(close.stream, close.code));
         self.streams.remove_if_over(close.stream);
+        self.give_credit(None);
         Ok(())
     }
 
@@ -226,7 +234,7 @@ impl Session {
                 .find(id)
                 .filter(|stream| stream.recv.ended.is_none())
             {
-                receiver::end(&mut stream.recv, CloseCode::Finished)?;
+                receiver::end(&mut stream.recv, CloseCode::Finished, &mut self.credit)?;
                 self.events
                     .push_back(Event::StreamEnded(id, CloseCode::Finished));
             }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use super::credit::RecvCredit;
 use super::dictionaries::{DictionaryConfig, DictionaryMemory, RecvDictionaries};
 use super::event::Event;
 use super::history::RecvHistory;
@@ -263,6 +264,9 @@ impl Receiver {
                         control @ (Control::Open(_)
                         | Control::Close(_)
                         | Control::Window(_)
+                        | Control::Credit(_)
+                        | Control::Blocked(_)
+                        | Control::Unused(_)
                         | Control::GoAway(_)
                         | Control::Define(_)),
                     ) => {
@@ -459,6 +463,7 @@ impl Receiver {
     pub(super) fn deliver(
         &mut self,
         streams: &mut Streams,
+        credit: &mut RecvCredit,
         events: &mut VecDeque<Event>,
     ) -> Result<Option<Control>, WireError> {
         loop {
@@ -485,7 +490,7 @@ impl Receiver {
                     state: BlockState::Plain { bytes, crc },
                 }) => {
                     let company = (group, is_closed);
-                    self.deliver_block(&header, company, bytes, crc, streams, events)?;
+                    self.deliver_block(&header, company, (bytes, crc), streams, credit, events)?;
                 }
                 _ => return Ok(None),
             }
@@ -496,9 +501,9 @@ impl Receiver {
         &mut self,
         header: &BlockHeader,
         (group_id, is_closed): (GroupId, bool),
-        mut plain: Bytes,
-        crc: u32,
+        (mut plain, crc): (Bytes, u32),
         streams: &mut Streams,
+        credit: &mut RecvCredit,
         events: &mut VecDeque<Event>,
     ) -> Result<(), WireError> {
         let at = self
@@ -539,7 +544,7 @@ impl Receiver {
             {
                 record.payload = Bytes::copy_from_slice(&record.payload);
             }
-            if let Some(id) = deliver_record(record, max_message, streams, events)? {
+            if let Some(id) = deliver_record(record, max_message, streams, credit, events)? {
                 if self.to_credit.last() != Some(&id) {
                     self.to_credit.push(id);
                 }
@@ -649,6 +654,7 @@ fn deliver_record(
     record: Record,
     max_message: u64,
     streams: &mut Streams,
+    credit: &mut RecvCredit,
     events: &mut VecDeque<Event>,
 ) -> Result<Option<StreamId>, WireError> {
     let Record {
@@ -673,7 +679,8 @@ fn deliver_record(
         });
     }
     let charge = if kind.is_some() { MESSAGE_CHARGE } else { 0 };
-    recv.received += payload.len() as u64 + charge;
+    let taken = payload.len() as u64 + charge;
+    recv.on_received(taken);
     if recv.received > recv.limit {
         return Err(WireError::FieldTooLarge {
             field: "window used",
@@ -681,6 +688,7 @@ fn deliver_record(
             max: recv.limit,
         });
     }
+    credit.on_received(taken)?;
     let message = match kind {
         Some(kind) if !more => {
             check_len(payload.len() as u64, max_message)?;
@@ -702,10 +710,11 @@ fn deliver_record(
             None => return Ok(Some(id)),
         },
     };
+    recv.on_message();
     stream.stats.messages_received += 1;
     stream.stats.payload_received += message.payload.len() as u64;
     if recv.discards {
-        recv.released += message.charge() as u64;
+        recv.release(message.charge() as u64, credit);
         return Ok(Some(id));
     }
     if recv.queue.is_empty() {
@@ -756,17 +765,25 @@ fn continue_partial(
 }
 
 /// Ends a stream's receiving direction.
-pub(super) fn end(recv: &mut RecvStream, code: CloseCode) -> Result<(), WireError> {
+pub(super) fn end(
+    recv: &mut RecvStream,
+    code: CloseCode,
+    credit: &mut RecvCredit,
+) -> Result<(), WireError> {
     if recv.ended.is_some() {
         return Err(WireError::Unexpected {
             what: "a stream that is closed twice",
         });
     }
-    if recv.partial.take().is_some() && code == CloseCode::Finished {
-        return Err(WireError::Unexpected {
-            what: "a stream that is finished inside a message",
-        });
+    if let Some(partial) = recv.partial.take() {
+        if code == CloseCode::Finished {
+            return Err(WireError::Unexpected {
+                what: "a stream that is finished inside a message",
+            });
+        }
+        recv.release(partial.bytes.len() as u64 + MESSAGE_CHARGE, credit);
     }
     recv.ended = Some(code);
+    recv.end_credit(credit);
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::error::SessionError;
 use super::event::Event;
 use super::path::Path;
 use super::retained::{Piece, Released, Unreceived};
-use super::stream::{SendState, Streams};
+use super::stream::{SendState, Starved, Streams};
 use super::{Ending, Session, State, hello};
 use crate::units::Time;
 use crate::wire::{
@@ -228,7 +228,8 @@ impl Session {
         let knowledge = core::mem::take(&mut self.path.known);
         self.config.knowledge = Some(Box::new(knowledge));
         self.path = Path::new(&mut self.config, now);
-        let mut hello = hello(self.role, &self.config);
+        let credit = self.restart_credit();
+        let mut hello = hello(self.role, &self.config, credit);
         hello.dictionaries = self.receiver.dictionaries.hello();
         hello.resume = self.resumption.hello();
         self.sender.output.put_small(|out| hello.put(out));
@@ -260,10 +261,12 @@ impl Session {
             .retained
             .reconnect(resume.received, |it| on_released(it, streams))?;
         self.resumption.outage = None;
+        self.sender.credit.begin(hello.credit);
         self.agree_on_memory(hello);
         self.sent_since_probe = true;
         self.events.push_back(Event::Resumed);
         self.send_again(unreceived);
+        self.give_credit(None);
         // The peer may have had everything before, and no acknowledgement comes for nothing.
         self.end_if_both_gone();
         Ok(())
@@ -323,6 +326,8 @@ impl Session {
             let (send, recv) = (&mut stream.send, &mut stream.recv);
             send.is_ready = false;
             send.deficit = 0;
+            send.own = 0;
+            send.starved = Starved::No;
             self.sender.on_sendable(id, send);
             // The last one may have been lost, or not have been said.
             recv.new_limit(self.config.limits.window);

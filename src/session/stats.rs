@@ -157,8 +157,17 @@ pub struct SessionStats {
     pub history_limit: u64,
     /// See `history_limit`.
     pub history_announced: u64,
-    /// What was received and the application is not done with takes of the windows of its streams, bytes.
+    /// What was received and the application is not done with, messages of which only a part has come among it: payload
+    /// bytes, and 32 for each message. Never more than `received_limit`.
     pub received_held: u64,
+    /// The most that it has been.
+    pub received_most: u64,
+    /// [`Limits::connection_memory`](super::Limits::connection_memory).
+    pub received_limit: u64,
+    /// How often a stream of this side had to wait for credit of the connection, and how often the peer said that of one of its.
+    pub credit_waits: u64,
+    /// See `credit_waits`.
+    pub peer_credit_waits: u64,
     /// How often nothing was read for a while because the peer's blocks took too long to decode
     /// ([`Limits::decode_time`](super::Limits::decode_time)).
     pub decode_pauses: u64,

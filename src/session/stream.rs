@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
+use super::credit::StreamCredit;
 use super::stats::StreamStats;
 use crate::control::{Policy, Texture};
 use crate::wire::{CloseCode, GroupId, MESSAGE_CHARGE, RecordKind, StreamId};
@@ -74,6 +75,14 @@ pub(super) enum SendState {
     Finished,
 }
 
+/// Whether a stream waits for credit of the connection, and the peer knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Starved {
+    No,
+    Unsaid,
+    Said,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Queued {
     pub(super) payload: Bytes,
@@ -103,6 +112,11 @@ pub(super) struct SendStream {
     pub(super) sent: u64,
     /// The window since the stream opened.
     pub(super) limit: u64,
+    /// Credit of the connection that is for this stream alone.
+    pub(super) own: u64,
+    pub(super) starved: Starved,
+    /// How often it has waited for credit.
+    pub(super) waits: u32,
     /// Whether the stream stands in the list of those that have something to send.
     pub(super) is_ready: bool,
     /// Payload bytes that it may send in its turn, or has sent beyond it (deficit round robin).
@@ -125,6 +139,9 @@ impl SendStream {
             front_sent: 0,
             sent: 0,
             limit,
+            own: 0,
+            starved: Starved::No,
+            waits: 0,
             is_ready: false,
             deficit: 0,
             place_in_block: (0, 0),
@@ -149,10 +166,12 @@ impl SendStream {
         }
     }
 
-    /// Payload bytes of the front message that the peer takes now; `None` if it may not even begin.
-    pub(super) fn front_room(&self) -> Option<u64> {
+    /// Payload bytes of the front message that the peer takes now, with so much credit for all streams; `None` if it may
+    /// not even begin.
+    pub(super) fn front_room(&self, credit: u64) -> Option<u64> {
         self.limit
             .saturating_sub(self.sent)
+            .min(credit.saturating_add(self.own))
             .checked_sub(self.front_charge())
     }
 
@@ -165,12 +184,12 @@ impl SendStream {
     }
 
     /// Whether the front message, or a part of it, can be sent now.
-    pub(super) fn can_send(&self) -> bool {
+    pub(super) fn can_send(&self, credit: u64) -> bool {
         let Some(front) = self.queue.front() else {
             return false;
         };
         let remaining = front.payload.len() - self.front_sent;
-        self.front_room()
+        self.front_room(credit)
             .is_some_and(|room| room > 0 || remaining == 0)
     }
 }
@@ -197,10 +216,12 @@ pub(super) struct RecvStream {
     pub(super) released: u64,
     /// The window since the stream opened, as the peer was told.
     pub(super) limit: u64,
+    /// What it has of the connection's credit for itself.
+    pub(super) credit: StreamCredit,
 }
 
 impl RecvStream {
-    pub(super) const fn new(limit: u64) -> Self {
+    pub(super) fn new(limit: u64) -> Self {
         Self {
             queue: VecDeque::new(),
             partial: None,
@@ -209,6 +230,7 @@ impl RecvStream {
             received: 0,
             released: 0,
             limit,
+            credit: StreamCredit::default(),
         }
     }
 
@@ -251,6 +273,9 @@ pub(super) struct Streams {
     acceptors: u32,
     /// How many streams there are of groups other than 0.
     groups: BTreeMap<GroupId, u32>,
+    /// What streams that are gone held, and had of the credit for messages, until the connection's account takes it.
+    pub(super) let_go: u64,
+    pub(super) promises_let_go: u64,
 }
 
 impl Streams {
@@ -290,10 +315,13 @@ impl Streams {
         }
         let over = stream.recv.queue.is_empty() && stream.send.unacked == 0;
         let group = stream.send.group;
+        let (held, promised) = (stream.recv.held(), stream.recv.promised());
         if core::mem::replace(&mut stream.is_open, false) {
             *self.count_mut(id) -= 1;
         }
         if over {
+            self.let_go += held;
+            self.promises_let_go += promised;
             self.map.remove(&id);
             if let Some(count) = self.groups.get_mut(&group) {
                 *count -= 1;

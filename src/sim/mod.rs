@@ -214,6 +214,17 @@ impl World {
         self.nodes[end.index()].session.finish(stream);
     }
 
+    /// Whether the application at `end` takes the messages of a stream as they come, and waits for them, from now on. It does so at
+    /// first.
+    pub fn set_reads(&mut self, end: End, stream: StreamId, reads: bool) {
+        self.nodes[end.index()].set_reads(end, stream, reads, &mut self.happenings);
+    }
+
+    /// Takes one message of a stream that the application does not read by itself ([`Self::set_reads`]).
+    pub fn take_one(&mut self, end: End, stream: StreamId) -> Option<Message> {
+        self.nodes[end.index()].take_one(stream)
+    }
+
     /// Begins a clean close at `end`.
     pub fn close(&mut self, end: End) {
         self.nodes[end.index()].session.close();

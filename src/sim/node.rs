@@ -1,7 +1,7 @@
 //! A node: session, codec work, processors.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSlice;
 
 use bytes::BytesMut;
@@ -11,11 +11,11 @@ use super::link::Link;
 use super::{CodecCosts, End, Happening, Memo, NodeConfig, SimError};
 use crate::control::SocketSample;
 use crate::session::{
-    CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, Event, JobTime, Role, Session,
-    SessionConfig, ShadowedBlock,
+    CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, Event, JobTime, Message, Role,
+    Session, SessionConfig, ShadowedBlock,
 };
 use crate::units::{Time, saturating_nanos};
-use crate::wire::Hello;
+use crate::wire::{Hello, StreamId};
 
 /// Codec work that is done at a certain time.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub(super) struct Node {
     asleep_until: Option<Time>,
     /// The session's settings, without what it began with.
     config: SessionConfig,
+    /// Streams of which the application takes nothing.
+    unread: BTreeSet<StreamId>,
 }
 
 /// What the node's session has to do with the connection that there is.
@@ -85,6 +87,7 @@ impl Node {
             connection: Connection::Own,
             asleep_until: None,
             config: settings,
+            unread: BTreeSet::new(),
         })
     }
 
@@ -230,15 +233,13 @@ impl Node {
         self.write(now, link);
         while let Some(event) = self.session.poll_event() {
             if let Event::Readable(stream) = event {
-                while let Some(message) = self.session.recv(stream) {
-                    self.session.release(stream, message.charge());
-                    happenings.push_back(Happening::Message {
-                        at: end,
-                        stream,
-                        message,
-                    });
-                }
+                self.take(end, stream, happenings);
             } else {
+                if let Event::Starved(stream) = event {
+                    if !self.unread.contains(&stream) {
+                        self.session.want(stream);
+                    }
+                }
                 if let (Event::Disconnected(_), Connection::Own) = (&event, self.connection) {
                     self.connection = Connection::Gone;
                     self.input.clear();
@@ -247,6 +248,44 @@ impl Node {
                 happenings.push_back(Happening::Event(end, event));
             }
         }
+    }
+
+    fn take(&mut self, end: End, stream: StreamId, happenings: &mut VecDeque<Happening>) {
+        if self.unread.contains(&stream) {
+            return;
+        }
+        while let Some(message) = self.session.recv(stream) {
+            self.session.release(stream, message.charge());
+            happenings.push_back(Happening::Message {
+                at: end,
+                stream,
+                message,
+            });
+        }
+    }
+
+    /// The application reads a stream from now on, or does not.
+    pub(super) fn set_reads(
+        &mut self,
+        end: End,
+        stream: StreamId,
+        reads: bool,
+        happenings: &mut VecDeque<Happening>,
+    ) {
+        if reads {
+            self.unread.remove(&stream);
+            self.take(end, stream, happenings);
+            self.session.want(stream);
+        } else {
+            self.unread.insert(stream);
+        }
+    }
+
+    /// The application takes one message of a stream that it does not read, if there is one.
+    pub(super) fn take_one(&mut self, stream: StreamId) -> Option<Message> {
+        let message = self.session.recv(stream)?;
+        self.session.release(stream, message.charge());
+        Some(message)
     }
 
     fn finish_work(&mut self, now: Time) {

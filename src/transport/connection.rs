@@ -412,7 +412,7 @@ impl Stream {
     ///
     /// The sender gave up, or the session has failed.
     pub async fn recv(&self) -> Result<Option<Received>, RecvError> {
-        match self.stream.next(self.lane.window).await {
+        match self.stream.next(&self.lane).await {
             Ok(popped) => Ok(Some(self.take(popped))),
             Err(ended) => ended.map(|()| None),
         }
@@ -420,7 +420,7 @@ impl Stream {
 
     /// The next message if it is here already.
     pub fn try_recv(&self) -> Option<Received> {
-        let popped = self.stream.pop(self.lane.window)?.ok()?;
+        let popped = self.stream.pop(self.lane.release_at())?.ok()?;
         Some(self.take(popped))
     }
 
@@ -456,6 +456,7 @@ impl Stream {
     ) -> Result<Bytes, RequestError> {
         let correlation = self.stream.next_request.fetch_add(1, Ordering::Relaxed);
         let reply = self.stream.add_request(correlation);
+        self.stream.want(&self.handle.shared);
         let _waiting = OpenRequest {
             stream: &self.stream,
             correlation,

@@ -248,6 +248,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 }
             }
             Command::Release { stream, charge } => self.session.release(stream, charge),
+            Command::Want { stream } => self.session.want(stream),
             Command::Open(command) => {
                 let OpenCommand {
                     name,
@@ -262,6 +263,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 let result = opened.map(|id| {
                     let stream = Arc::new(StreamShared::new(id, name));
                     self.streams.insert(id, Arc::clone(&stream));
+                    self.shared.count_streams(self.streams.len());
                     OpenedStream::new(Arc::clone(&self.shared), stream)
                 });
                 // Who asked may have stopped waiting: then the stream is dropped at once.
@@ -271,6 +273,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.session.finish(stream);
                 self.session.discard(stream);
                 self.streams.remove(&stream);
+                self.shared.count_streams(self.streams.len());
             }
             Command::Finish { stream } => self.session.finish(stream),
             Command::SetPolicy { stream, policy } => self.session.set_policy(stream, *policy),
@@ -399,9 +402,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     let name = self.session.stream_name(id).unwrap_or_default().to_owned();
                     let stream = Arc::new(StreamShared::new(id, name));
                     self.streams.insert(id, Arc::clone(&stream));
+                    self.shared.count_streams(self.streams.len());
                     self.on_opened(stream);
                 }
                 Event::Readable(id) => self.deliver(id),
+                Event::Starved(id) => self.on_starved(id),
                 Event::Drained { stream, bytes } => {
                     if let Some(stream) = self.streams.get(&stream) {
                         stream.room.give_back(bytes);
@@ -479,7 +484,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
 
     fn deliver(&mut self, id: StreamId) {
         let released = if let Some(stream) = self.streams.get(&id) {
-            stream.deliver(|into| self.session.recv_all(id, into))
+            let short = self.session.is_short_of_memory();
+            stream.deliver(short, |into| self.session.recv_all(id, into))
         } else {
             let mut dropped = VecDeque::new();
             self.session.recv_all(id, &mut dropped);
@@ -487,6 +493,20 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         };
         if released > 0 {
             self.session.release(id, released);
+        }
+    }
+
+    /// A stream lacks credit of the connection.
+    fn on_starved(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id) else {
+            return;
+        };
+        let (unreleased, is_awaited) = stream.on_starved();
+        if unreleased > 0 {
+            self.session.release(id, unreleased);
+        }
+        if is_awaited {
+            self.session.want(id);
         }
     }
 

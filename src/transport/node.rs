@@ -562,7 +562,8 @@ impl Node {
 
     pub(super) fn new_shared(&self) -> Arc<Shared> {
         let (queue, window) = (self.session.send_queue_len(), self.session.window_len());
-        Arc::new(Shared::new(queue, window))
+        let memory = self.session.connection_memory_len();
+        Arc::new(Shared::new(queue, window, memory))
     }
 
     /// Begins the session of handles that there are already, on a connection that `began` a while ago.

@@ -2,7 +2,7 @@
 
 use core::task::Waker;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -31,6 +31,10 @@ pub(super) enum Command {
     Release {
         stream: StreamId,
         charge: usize,
+    },
+    /// Somebody waits for a message of a stream that lacks credit.
+    Want {
+        stream: StreamId,
     },
     /// Boxed, as [`Command::SetPolicy`]'s: commands stand in line by the thousand, nearly all of
     /// them small.
@@ -189,7 +193,11 @@ pub(super) struct Shared {
     deliveries: Mutex<Vec<Delivery>>,
     pub(super) max_message: AtomicU64,
     pub(super) send_queue: usize,
-    pub(super) window: u64,
+    window: u64,
+    /// What streams may hold together, bytes.
+    memory: u64,
+    /// Payload bytes taken of a stream that are worth releasing.
+    release_at: AtomicU64,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -197,8 +205,14 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What may be taken of a stream and not be released: an eighth of its window, and all streams together not more than a sixteenth
+/// of what they may hold. Arbitrary: a command for that much costs nothing.
+fn worth_releasing(window: u64, memory: u64, streams: u64) -> u64 {
+    (window / 8).min(memory / 16 / streams.max(1)).max(1)
+}
+
 impl Shared {
-    pub(super) fn new(send_queue: usize, window: u64) -> Self {
+    pub(super) fn new(send_queue: usize, window: u64, memory: u64) -> Self {
         Self {
             inbox: Mutex::default(),
             opened: Mutex::default(),
@@ -214,7 +228,19 @@ impl Shared {
             max_message: AtomicU64::new(0),
             send_queue,
             window,
+            memory,
+            release_at: AtomicU64::new(worth_releasing(window, memory, 1)),
         }
+    }
+
+    /// There are so many streams.
+    pub(super) fn count_streams(&self, streams: usize) {
+        let worth_it = worth_releasing(self.window, self.memory, streams as u64);
+        self.release_at.store(worth_it, Ordering::Relaxed);
+    }
+
+    pub(super) fn release_at(&self) -> u64 {
+        self.release_at.load(Ordering::Relaxed)
     }
 
     /// Hands a command to the driver; false if it has ended.
@@ -365,6 +391,8 @@ struct Inbound {
     receiving: usize,
     /// Payload bytes taken by the application and not yet released.
     unreleased: usize,
+    /// It lacks credit of the connection: the session is told at once what is taken and that somebody waits.
+    is_starved: bool,
 }
 
 /// A message, and how many bytes to release with it, if that is worth it by now.
@@ -375,10 +403,10 @@ pub(super) struct Popped {
 }
 
 impl Inbound {
-    fn pop(&mut self, window: u64) -> Option<Popped> {
+    fn pop(&mut self, release_at: u64) -> Option<Popped> {
         let message = self.queue.pop_front()?;
         self.unreleased += message.charge();
-        let worth_it = self.unreleased > 0 && self.unreleased as u64 >= window / 8;
+        let worth_it = self.is_starved || self.unreleased as u64 >= release_at;
         let release = worth_it.then(|| core::mem::take(&mut self.unreleased));
         Some(Popped { message, release })
     }
@@ -418,10 +446,16 @@ impl StreamShared {
 
     /// Delivers messages; replies go to those who wait for them. What the application need not release
     /// is returned.
-    pub(super) fn deliver(&self, messages: impl FnOnce(&mut VecDeque<Message>)) -> usize {
+    /// Whether the session is short of memory is for streams that were starved.
+    pub(super) fn deliver(
+        &self,
+        is_short: bool,
+        messages: impl FnOnce(&mut VecDeque<Message>),
+    ) -> usize {
         let mut released = 0;
         let wakes = {
             let mut inbound = lock(&self.inbound);
+            inbound.is_starved &= is_short;
             let before = inbound.queue.len();
             messages(&mut inbound.queue);
             let is_reply = |message: &Message| matches!(message.kind, RecordKind::Reply { .. });
@@ -445,11 +479,20 @@ impl StreamShared {
         released
     }
 
-    /// The next message or the end, if it is here; `window` is that of the session.
-    pub(super) fn pop(&self, window: u64) -> Option<Result<Popped, Result<(), RecvError>>> {
+    /// The stream lacks credit: what was taken and not released yet, and whether anybody waits for a message.
+    pub(super) fn on_starved(&self) -> (usize, bool) {
+        let mut inbound = lock(&self.inbound);
+        inbound.is_starved = true;
+        let unreleased = core::mem::take(&mut inbound.unreleased);
+        let waits = inbound.receiving > 0 && inbound.queue.is_empty();
+        (unreleased, waits || !lock(&self.requests).is_empty())
+    }
+
+    /// The next message or the end, if it is here. What was taken is to be released once it comes to `release_at`.
+    pub(super) fn pop(&self, release_at: u64) -> Option<Result<Popped, Result<(), RecvError>>> {
         let (item, wakes) = {
             let mut inbound = lock(&self.inbound);
-            match inbound.pop(window) {
+            match inbound.pop(release_at) {
                 Some(popped) => (Some(Ok(popped)), inbound.wakes_receiver()),
                 None => (inbound.ended.clone().map(Err), false),
             }
@@ -461,10 +504,10 @@ impl StreamShared {
         item
     }
 
-    /// Waits for the next message or the end.
-    pub(super) async fn next(&self, window: u64) -> Result<Popped, Result<(), RecvError>> {
+    /// Waits for the next message or the end; the driver is told if it has to know.
+    pub(super) async fn next(&self, shared: &Shared) -> Result<Popped, Result<(), RecvError>> {
         loop {
-            if let Some(item) = self.pop(window) {
+            if let Some(item) = self.pop(shared.release_at()) {
                 return item;
             }
             let _waiting = Waiting::new(&self.inbound);
@@ -472,10 +515,18 @@ impl StreamShared {
             tokio::pin!(readable);
             readable.as_mut().enable();
             // What came between the first look and the registration is seen here.
-            if let Some(item) = self.pop(window) {
+            if let Some(item) = self.pop(shared.release_at()) {
                 return item;
             }
+            self.want(shared);
             readable.await;
+        }
+    }
+
+    /// Somebody waits for a message.
+    pub(super) fn want(&self, shared: &Shared) {
+        if lock(&self.inbound).is_starved {
+            shared.push(Command::Want { stream: self.id });
         }
     }
 

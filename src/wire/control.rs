@@ -38,6 +38,12 @@ pub enum Control {
     Dictionary(DictionaryFrame),
     /// Answers the offer of a dictionary.
     DictionaryAnswer(DictionaryAnswer),
+    /// Lets the peer send more on the connection.
+    Credit(Credit),
+    /// Says that a stream waits for credit of the connection.
+    Blocked(Blocked),
+    /// Gives back credit of a stream that has ended.
+    Unused(Unused),
 }
 
 /// Asks for a reply at once; the sender keeps its own stamp.
@@ -135,6 +141,33 @@ pub struct Window {
     pub stream: StreamId,
     /// The new limit; never lower than before.
     pub limit: u64,
+}
+
+/// More credit of the connection: what the peer may send besides what it was given before, bytes, counted as for [`Window`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    /// The one stream that it is for, or `None` for all of them.
+    pub stream: Option<StreamId>,
+    /// How much more; not 0.
+    pub amount: u64,
+}
+
+/// A stream has messages that its window takes and the connection's credit does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// The stream.
+    pub stream: StreamId,
+    /// What the message in front still takes, bytes; not 0.
+    pub needs: u64,
+    /// What all that waits takes, bytes; at least as much.
+    pub waiting: u64,
+}
+
+/// Credit of one stream that its sender does not need any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unused {
+    /// How much, bytes; not 0.
+    pub amount: u64,
 }
 
 /// No new messages from this side; with [`GoAwayCode::Done`] all that was queued came before it.
@@ -261,6 +294,9 @@ impl Control {
             Self::Define(_) => 8,
             Self::Dictionary(_) => 9,
             Self::DictionaryAnswer(_) => 10,
+            Self::Credit(_) => 12,
+            Self::Blocked(_) => 13,
+            Self::Unused(_) => 14,
         }
     }
 
@@ -313,6 +349,11 @@ impl Control {
             8 => Self::Define(parse_define(&mut fields)?),
             9 => Self::Dictionary(DictionaryFrame::parse(&mut fields)?),
             10 => Self::DictionaryAnswer(DictionaryAnswer::parse(&mut fields)?),
+            12 => Self::Credit(parse_credit(&mut fields)?),
+            13 => Self::Blocked(parse_blocked(&mut fields)?),
+            14 => Self::Unused(Unused {
+                amount: at_least("credit given back", fields.varint()?, 1)?,
+            }),
             FIRST_IGNORABLE.. => return Ok(None),
             _ => {
                 return Err(WireError::Unknown {
@@ -371,6 +412,19 @@ impl Control {
                 put_varint(out, go_away.code.to_wire());
                 put_text(out, &go_away.detail, MAX_DETAIL_LEN);
             }
+            Self::Credit(credit) => {
+                let to = credit
+                    .stream
+                    .map_or(0, |stream| u64::from(stream.get()) + 1);
+                put_varint(out, to);
+                put_varint(out, credit.amount);
+            }
+            Self::Blocked(blocked) => {
+                put_varint(out, u64::from(blocked.stream.get()));
+                put_varint(out, blocked.needs);
+                put_varint(out, blocked.waiting);
+            }
+            Self::Unused(unused) => put_varint(out, unused.amount),
             Self::Dictionary(frame) => frame.put_body(out),
             Self::DictionaryAnswer(answer) => answer.put_body(out),
             Self::Define(define) => {
@@ -387,6 +441,35 @@ impl Control {
             }
         }
     }
+}
+
+fn at_least(field: &'static str, given: u64, min: u64) -> Result<u64, WireError> {
+    if given < min {
+        return Err(WireError::FieldTooSmall { field, given, min });
+    }
+    Ok(given)
+}
+
+fn parse_credit(fields: &mut Fields<'_>) -> Result<Credit, WireError> {
+    let max = u64::from(StreamId::MAX) + 1;
+    let to = fields.varint_to("stream of credit", max)?;
+    Ok(Credit {
+        stream: to
+            .checked_sub(1)
+            .and_then(|number| StreamId::new(number as u32)),
+        amount: at_least("credit", fields.varint()?, 1)?,
+    })
+}
+
+fn parse_blocked(fields: &mut Fields<'_>) -> Result<Blocked, WireError> {
+    let stream = stream_id(fields)?;
+    let needs = at_least("what a message needs", fields.varint()?, 1)?;
+    let waiting = at_least("what waits for credit", fields.varint()?, needs)?;
+    Ok(Blocked {
+        stream,
+        needs,
+        waiting,
+    })
 }
 
 fn stream_id(fields: &mut Fields<'_>) -> Result<StreamId, WireError> {

@@ -29,6 +29,7 @@ const TAG_SESSION: u8 = 1;
 const TAG_CODECS: u8 = 2;
 const TAG_FEATURES: u8 = 3;
 const TAG_LIMITS: u8 = 4;
+const TAG_CREDIT: u8 = 5;
 const TAG_HISTORY: u8 = 144;
 const TAG_DICTIONARIES: u8 = 145;
 const TAG_RESUME: u8 = 146;
@@ -78,6 +79,8 @@ pub struct Hello {
     pub max_streams: u64,
     /// The window that the peer has at first on each stream, bytes.
     pub window: u64,
+    /// The credit that the peer begins with for all streams together, bytes; `None` where nothing bounds them together.
+    pub credit: Option<u64>,
     /// Memory that this side keeps for the histories of what the peer sends, bytes.
     pub history_memory: u64,
     /// The dictionaries that this side receives and holds.
@@ -197,6 +200,9 @@ impl Hello {
                 put_varint(value, limit);
             }
         });
+        if let Some(credit) = self.credit {
+            put_field(out, TAG_CREDIT, |value| put_varint(value, credit));
+        }
         if self.history_memory > 0 {
             put_field(out, TAG_HISTORY, |value| {
                 put_varint(value, self.history_memory);
@@ -278,6 +284,7 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
     let mut codecs = None;
     let mut features = None;
     let mut limits = None;
+    let mut credit = None;
     let mut history_memory = 0;
     let mut dictionaries = DictionaryOffer::default();
     let mut resume = None;
@@ -315,6 +322,10 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
                     inner.varint()?,
                     inner.varint()?,
                 ]);
+                inner.finish()?;
+            }
+            TAG_CREDIT => {
+                credit = Some(inner.varint()?);
                 inner.finish()?;
             }
             TAG_HISTORY => {
@@ -360,6 +371,7 @@ fn parse_body(versions: (u8, u8), body: &[u8]) -> Result<Hello, WireError> {
         max_block,
         max_streams,
         window,
+        credit,
         history_memory,
         dictionaries,
         resume,
@@ -400,6 +412,7 @@ mod tests {
             max_block: 256 << 10,
             max_streams: 1024,
             window: 1 << 20,
+            credit: Some(32 << 20),
             history_memory: 0,
             dictionaries: DictionaryOffer::default(),
             resume: None,

@@ -16,8 +16,8 @@ mod varint;
 
 pub use self::check::{Check, plain_crc};
 pub use self::control::{
-    Ack, Close, CloseCode, Control, DecodeReport, Define, GoAway, GoAwayCode, MAX_PRIME, Open,
-    Probe, ProbeReply, Window,
+    Ack, Blocked, Close, CloseCode, Control, Credit, DecodeReport, Define, GoAway, GoAwayCode,
+    MAX_PRIME, Open, Probe, ProbeReply, Unused, Window,
 };
 pub use self::dictionary::{
     DICTIONARY_PREFIX_LEN, DictionaryAnswer, DictionaryFrame, DictionaryNews, DictionaryOffer,

@@ -12,3 +12,4 @@ mod oracle;
 mod starved;
 mod storm;
 mod thesis;
+mod unread;

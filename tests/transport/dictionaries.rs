@@ -206,6 +206,7 @@ async fn strangers_are_not_given_and_may_not_give_any() {
         max_block: 1 << 16,
         max_streams: 100,
         window: 1 << 16,
+        credit: None,
         history_memory: 0,
         dictionaries: DictionaryOffer::default(),
         resume: None,

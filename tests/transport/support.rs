@@ -180,6 +180,7 @@ pub(crate) fn hello() -> Vec<u8> {
         max_block: 1 << 16,
         max_streams: 100,
         window: 1 << 16,
+        credit: None,
         history_memory: 0,
         dictionaries: DictionaryOffer::default(),
         resume: None,

@@ -2,6 +2,7 @@
 
 mod chains;
 mod choose;
+mod credit;
 mod emit;
 mod length;
 
@@ -12,6 +13,7 @@ use fastrand::Rng;
 
 use self::chains::Chains;
 pub(super) use self::choose::late_bytes;
+pub(super) use self::credit::{SendCredit, add_credit};
 use self::length::Period;
 use super::block::BlockBuilder;
 use super::dictionaries::{DictionaryUse, RecalledHistories, SendDictionaries};
@@ -25,7 +27,7 @@ use super::output::Output;
 use super::path::Path;
 use super::retained::Retained;
 use super::shadow::Shadows;
-use super::stream::{SendStream, Streams};
+use super::stream::Streams;
 use super::trace::Trace;
 use crate::codecs::Arm;
 use crate::control::{
@@ -74,6 +76,8 @@ pub(super) struct Sender {
     pub(super) inflight: Inflight,
     /// What another connection would have to send again.
     pub(super) retained: Retained,
+    /// What the peer takes on all streams together.
+    pub(super) credit: SendCredit,
     pub(super) arms: Arms,
     pub(super) budget: CodecBudget,
     pub(super) encode_nanos: u64,
@@ -133,6 +137,7 @@ impl Sender {
             output: Output::default(),
             inflight: Inflight::default(),
             retained: Retained::default(),
+            credit: SendCredit::default(),
             arms: Arms::new(&[], &[], |_| false),
             budget: CodecBudget::limited(Time::ZERO, BudgetRate::ZERO),
             encode_nanos: 0,
@@ -235,14 +240,6 @@ impl Sender {
         self.encoding.is_some()
     }
 
-    /// Puts a stream in line if it has something that may be sent.
-    pub(super) fn on_sendable(&mut self, id: StreamId, send: &mut SendStream) {
-        if !send.is_ready && send.can_send() {
-            send.is_ready = true;
-            self.ready.push_back(id);
-        }
-    }
-
     pub(super) fn take_job(&mut self) -> Option<EncodeJob> {
         self.job.take()
     }
@@ -258,6 +255,7 @@ impl Sender {
         self.output_limit = self.late_limit(&path.known.link);
         self.rate_known = matches!(path.known.link.rate(), LinkRate::About(_));
         self.budget_at = None;
+        self.forget_stale(streams);
         while self.encoding.is_none()
             && self.has_room()
             && !self.ready.is_empty()
@@ -437,6 +435,13 @@ impl Sender {
                 None => {
                     self.ready.pop_front();
                 }
+                Some(stream) if !stream.send.can_send(self.credit.left()) => {
+                    // Others have taken the credit since it came here.
+                    self.ready.pop_front();
+                    stream.send.is_ready = false;
+                    stream.send.deficit = 0;
+                    self.on_sendable(id, &mut stream.send);
+                }
                 Some(stream) if alone || stream.send.deficit + QUANTUM > 0 => {
                     return Some(id);
                 }
@@ -499,7 +504,7 @@ impl Sender {
             let before = self.builder.plain_len;
             let writer = &mut self.chains.of(chain).writer;
             let complete = self.builder.take(
-                (writer, &mut self.retained),
+                (writer, &mut self.retained, &mut self.credit),
                 id,
                 send,
                 block_len,
@@ -508,9 +513,10 @@ impl Sender {
             );
             let taken = self.builder.plain_len - before;
             send.deficit -= isize::try_from(taken).unwrap_or(isize::MAX);
-            send.is_ready = send.can_send();
+            send.is_ready = send.can_send(self.credit.left());
             if !send.is_ready {
                 send.deficit = 0;
+                self.on_sendable(id, send);
             } else if taken == 0 {
                 // Its message fits a block, but not what was left of this one: if it lost its place
                 // for that, it might come too late for every block. Its turn is still to come.

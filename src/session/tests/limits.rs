@@ -108,7 +108,7 @@ fn streams_that_are_closed_but_not_read_make_room_as_well() {
 
 #[test]
 fn blocks_keep_to_the_histories_that_the_peer_holds() {
-    let mut peer = hello(Role::Acceptor, &SessionConfig::default());
+    let mut peer = hello(Role::Acceptor, &SessionConfig::default(), 1 << 20);
     for codec in &mut peer.codecs {
         codec.window_log = 17;
     }

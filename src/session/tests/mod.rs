@@ -10,9 +10,12 @@ use fastrand::Rng;
 use super::*;
 use crate::codecs::{Arm, CodecId};
 use crate::control::{MajorityConfig, Reason};
-use crate::wire::{Close, CloseCode, Frame, GroupId, parse_frame};
+use crate::wire::{
+    Blocked, Close, CloseCode, Credit, Frame, GroupId, Unused, WireError, parse_frame,
+};
 
 mod ahead;
+mod credit;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod dictionaries;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
@@ -80,6 +83,9 @@ impl End {
                     }
                     self.received.entry(id).or_default().push(message);
                 }
+            }
+            if let (Event::Starved(id), true) = (&event, self.releases) {
+                self.session.want(*id);
             }
             self.events.push(event);
         }

@@ -7,6 +7,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// The longest message that is sent, bytes.
+const LONGEST: usize = 70_000;
+
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Open {
@@ -178,9 +181,14 @@ struct World {
 }
 
 impl World {
-    fn new(window_log: u32, memory_log: u32) -> Self {
+    fn new(window_log: u32, memory_log: u32, beside: usize) -> Self {
         let config = config(PolicyConfig::default())
-            .limits(limits().window(1 << window_log))
+            .limits(
+                limits()
+                    .window(1 << window_log)
+                    .max_message(LONGEST)
+                    .connection_memory(LONGEST + beside),
+            )
             .retransmit_memory(1 << memory_log)
             .resume_token(Some([9; 16]));
         let fixed = crate::codecs::supported()
@@ -274,6 +282,9 @@ impl World {
             }
         }
         self.model.compare([&self.pair.a, &self.pair.b], false);
+        for end in [&self.pair.a, &self.pair.b] {
+            check_memory(&end.session);
+        }
     }
 
     fn stream(&mut self, who: usize, at: usize) -> Option<StreamId> {
@@ -313,6 +324,14 @@ impl World {
             let held: Vec<_> = end.received.keys().copied().collect();
             for id in held {
                 end.session.release(id, usize::MAX >> 1);
+            }
+            let starved = |event: &Event| match event {
+                Event::Starved(id) => Some(*id),
+                _ => None,
+            };
+            let starved: Vec<_> = end.events.iter().filter_map(starved).collect();
+            for id in starved {
+                end.session.want(id);
             }
         }
     }
@@ -377,6 +396,15 @@ impl World {
     }
 }
 
+/// What is held is what all streams hold, and never more than is allowed.
+pub(super) fn check_memory(session: &Session) {
+    let stats = session.stats();
+    let of_streams: u64 = session.streams.iter().map(|it| it.recv.held()).sum();
+    assert_eq!(stats.received_held, of_streams);
+    assert!(stats.received_most <= stats.received_limit, "{stats:?}");
+    assert!(session.credit.is_sound(), "{:?}", session.credit);
+}
+
 proptest! {
     // Eight times proptest's number, half a second: most draws are too short to meet what is rare.
     #![proptest_config({
@@ -387,8 +415,9 @@ proptest! {
     #[test]
     fn sessions_do_what_the_model_does(
         ops in proptest::collection::vec(op(), 0..80), window_log in 12..20_u32, memory_log in 8..20_u32,
+        beside in prop_oneof![(16_usize << 10)..(100 << 10), Just(4 << 20)],
     ) {
-        let mut world = World::new(window_log, memory_log);
+        let mut world = World::new(window_log, memory_log, beside);
         for op in ops {
             world.act(op);
         }
@@ -418,7 +447,7 @@ fn a_close_that_was_heard_and_not_acknowledged_ends_with_the_next_connection() {
         Op::Settle,
         Op::Cut { left: 0 },
     ]);
-    let mut world = World::new(12, 8);
+    let mut world = World::new(12, 8, 4 << 20);
     for op in ops {
         world.act(op);
     }

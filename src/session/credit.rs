@@ -1,0 +1,448 @@
+//! The credit of a connection: what its streams may hold here together, and who gets what is left of it.
+//!
+//! ```text
+//! connection_memory = general | windows | messages
+//! ```
+//!
+//! Most of it is *general*: the peer sends on whatever stream it likes, and gets back what the application has taken. Streams
+//! that nobody reads may come to hold all of that. The rest is given to one stream each, when the peer says that the
+//! stream waits: *windows* to those whose application takes what comes, *messages* to those that it waits for, as much
+//! as the message in front still takes, so that each message that was begun on it can be finished. Nothing of this costs
+//! anything before the general credit is used up.
+
+use std::collections::VecDeque;
+
+use super::stream::{RecvStream, Streams};
+use super::{Event, Session};
+use crate::wire::{Blocked, Control, Credit, MESSAGE_CHARGE, StreamId, Unused, WireError};
+
+/// What has come back of the general credit is said once it is this part of it. Arbitrary.
+const WORTH_SAYING: u64 = 8;
+/// A stream's window is at most this part of what is left for windows: those that come later must find something
+/// (dynamic thresholds, Choudhury and Hahne 1998).
+const SHARE: u64 = 4;
+/// A stream's first window of its own, bytes, as long as there is plenty. It doubles each time that the peer waits for
+/// credit and the application for messages. Arbitrary: a quarter of a block.
+const FIRST_WINDOW: u64 = 16 << 10;
+/// .. and what part of what is left it is at most, so that ten thousand streams find something.
+const FIRST_SHARE: u64 = 1024;
+/// .. and at least.
+const LEAST_WINDOW: u64 = 1 << 10;
+
+/// How the memory of a connection is divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    pub(super) general: u64,
+    pub(super) windows: u64,
+    pub(super) messages: u64,
+}
+
+impl Shares {
+    const fn all(&self) -> u64 {
+        self.general + self.windows + self.messages
+    }
+}
+
+/// The receiver's account: all counts are since the session began, as for a stream's window.
+#[derive(Debug)]
+pub(super) struct RecvCredit {
+    shares: Shares,
+    /// What the peer was given, less what it gave back.
+    given: u64,
+    received: u64,
+    released: u64,
+    /// What streams have of the part for messages.
+    promised: u64,
+    /// Streams that are waited for, whose messages found no room yet.
+    line: VecDeque<StreamId>,
+    /// The most that was held at once.
+    pub(super) most_held: u64,
+    /// How often the peer said that a stream waits.
+    pub(super) peer_waits: u64,
+}
+
+/// What a stream that had to wait has of the credit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StreamCredit {
+    /// What the message in front still takes, if the peer waits for it.
+    blocked: Option<u64>,
+    /// The application waits for a message.
+    wanted: bool,
+    in_line: bool,
+    /// What it may hold ahead of the application; 0 without a window of its own.
+    window: u64,
+    /// About how much it has of that.
+    lent: u64,
+    /// The application has waited for messages since the window was set.
+    was_empty: bool,
+    /// Up to which of its bytes it has credit for a message, and how much.
+    promise: Option<(u64, u64)>,
+}
+
+impl RecvCredit {
+    pub(super) const fn new(shares: Shares) -> Self {
+        Self {
+            given: shares.general,
+            shares,
+            received: 0,
+            released: 0,
+            promised: 0,
+            line: VecDeque::new(),
+            most_held: 0,
+            peer_waits: 0,
+        }
+    }
+
+    /// What the peer begins with on a new connection, which is to be told.
+    pub(super) const fn initial(&self) -> u64 {
+        self.given - self.received
+    }
+
+    pub(super) const fn limit(&self) -> u64 {
+        self.shares.all()
+    }
+
+    pub(super) const fn held(&self) -> u64 {
+        self.received - self.released
+    }
+
+    /// Nothing that was given before holds on another connection.
+    fn restart(&mut self) {
+        self.given = self.received + self.shares.general.saturating_sub(self.held());
+        self.promised = 0;
+        self.line.clear();
+    }
+
+    /// Counts what came.
+    ///
+    /// # Errors
+    ///
+    /// It is more than was given.
+    pub(super) fn on_received(&mut self, bytes: u64) -> Result<(), WireError> {
+        self.received += bytes;
+        if self.received > self.given {
+            return Err(WireError::FieldTooLarge {
+                field: "credit of the connection used",
+                given: self.received,
+                max: self.given,
+            });
+        }
+        self.most_held = self.most_held.max(self.held());
+        Ok(())
+    }
+
+    /// What may be held when all comes that was given.
+    const fn exposed(&self) -> u64 {
+        self.given - self.released
+    }
+
+    fn left_of(&self, part: u64) -> u64 {
+        let exposed = self.exposed();
+        let left = (part + self.promised).saturating_sub(exposed);
+        left.min(self.limit().saturating_sub(exposed))
+    }
+
+    fn general_left(&self) -> u64 {
+        self.left_of(self.shares.general)
+    }
+
+    fn windows_left(&self) -> u64 {
+        self.left_of(self.shares.general + self.shares.windows)
+    }
+
+    fn messages_left(&self) -> u64 {
+        let left = self.shares.messages.saturating_sub(self.promised);
+        left.min(self.limit().saturating_sub(self.exposed()))
+    }
+
+    /// What must always hold.
+    #[cfg(test)]
+    pub(super) fn is_sound(&self) -> bool {
+        self.received <= self.given
+            && self.exposed() <= self.limit()
+            && self.promised <= self.shares.messages
+    }
+
+    /// Whether streams must do with what they are given each by itself.
+    fn is_short(&self) -> bool {
+        self.general_left() < self.shares.general / 4
+    }
+
+    /// What streams held that are not there any more.
+    fn take_back(&mut self, streams: &mut Streams) {
+        self.released += core::mem::take(&mut streams.let_go);
+        self.promised -= core::mem::take(&mut streams.promises_let_go);
+    }
+}
+
+impl RecvStream {
+    /// Counts a message or a fragment that took so much of the window.
+    pub(super) fn on_received(&mut self, bytes: u64) {
+        self.credit.blocked = None;
+        self.credit.was_empty |= self.complete() == self.released;
+        self.received += bytes;
+    }
+
+    /// The application is done with so much.
+    pub(super) fn release(&mut self, bytes: u64, all: &mut RecvCredit) {
+        let released = self.released.saturating_add(bytes).min(self.complete());
+        let bytes = released - self.released;
+        self.released = released;
+        self.credit.lent = self.credit.lent.saturating_sub(bytes);
+        all.released += bytes;
+        if let Some((_, amount)) = self.credit.promise.take_if(|(end, _)| released >= *end) {
+            all.promised -= amount;
+        }
+    }
+
+    /// A message has come whole: the application has what it waited for.
+    pub(super) const fn on_message(&mut self) {
+        self.credit.wanted = false;
+    }
+
+    /// Nothing more comes: what was given for it comes back by itself.
+    pub(super) fn end_credit(&mut self, all: &mut RecvCredit) {
+        let promise = self.credit.promise.take();
+        self.credit = StreamCredit::default();
+        if let Some((end, amount)) = promise {
+            self.credit.promise = Some((end.min(self.received), amount));
+        }
+        self.release(0, all);
+    }
+
+    pub(super) const fn promised(&self) -> u64 {
+        match self.credit.promise {
+            Some((_, amount)) => amount,
+            None => 0,
+        }
+    }
+
+    pub(super) const fn has_trouble(&self) -> bool {
+        self.credit.blocked.is_some() || self.credit.window > 0
+    }
+}
+
+impl Session {
+    /// Says that the application waits for a message of a stream of which [`Event::Starved`] told. It is to be said again if the
+    /// event comes again. Of a stream that does not lack credit it means nothing.
+    pub fn want(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.find(id) else {
+            return;
+        };
+        if stream.recv.credit.blocked.is_some() {
+            stream.recv.credit.wanted = true;
+            self.give_credit(Some(id));
+        }
+    }
+
+    /// Whether streams have to wait for credit of the connection, so that [`Self::release`] should not.
+    pub fn is_short_of_memory(&self) -> bool {
+        self.credit.is_short()
+    }
+
+    /// Gives what there is to give, to this stream first.
+    pub(super) fn give_credit(&mut self, first: Option<StreamId>) {
+        self.credit.take_back(&mut self.streams);
+        if !self.is_connected() {
+            return;
+        }
+        if let Some(id) = first {
+            self.renew(id);
+        }
+        while let Some(&next) = self.credit.line.front() {
+            if !self.serve(next) {
+                break;
+            }
+            self.credit.line.pop_front();
+            if let Some(stream) = self.streams.find(next) {
+                stream.recv.credit.in_line = false;
+            }
+        }
+        let left = self.credit.general_left();
+        if left >= (self.credit.shares.general / WORTH_SAYING).max(1) {
+            self.put_credit(None, left);
+        }
+    }
+
+    fn put_credit(&mut self, stream: Option<StreamId>, amount: u64) {
+        self.credit.given += amount;
+        self.put_control(&Control::Credit(Credit { stream, amount }));
+    }
+
+    /// Gives a stream with a window of its own what the application has taken.
+    fn renew(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.find(id) else {
+            return;
+        };
+        let recv = &mut stream.recv;
+        if recv.ended.is_some() {
+            return;
+        }
+        if recv.credit.blocked.is_some() {
+            self.serve(id);
+            return;
+        }
+        if !self.credit.is_short() {
+            recv.credit.window = 0;
+            return;
+        }
+        let credit = &mut recv.credit;
+        let most = self.credit.windows_left() / 2;
+        let amount = credit.window.saturating_sub(credit.lent).min(most);
+        if amount >= (credit.window / 2).max(1) {
+            credit.lent += amount;
+            self.put_credit(Some(id), amount);
+        }
+    }
+
+    /// Gives a stream that the peer says is waiting what it may have; false if it has to stand in line.
+    fn serve(&mut self, id: StreamId) -> bool {
+        let Some(stream) = self.streams.find(id) else {
+            return true;
+        };
+        let recv = &mut stream.recv;
+        let Some(needs) = recv.credit.blocked else {
+            return true;
+        };
+        let wanted = recv.credit.wanted || recv.discards;
+        if !wanted && recv.released == 0 {
+            return true;
+        }
+        // All that was sent of it has come, so that this is all it has.
+        let held = recv.held();
+        let (end, left) = (recv.received + needs, self.credit.windows_left());
+        let first = (left / FIRST_SHARE).clamp(LEAST_WINDOW, FIRST_WINDOW);
+        let credit = &mut recv.credit;
+        let window = match credit.window {
+            0 => first,
+            window if credit.was_empty => 2 * window,
+            window => window,
+        };
+        let window = window.min(self.config.limits.window).min(left / SHARE);
+        let mut amount = window.saturating_sub(held);
+        if amount < needs {
+            if !wanted {
+                return true;
+            }
+            // Its message is longer.
+            amount = needs;
+            if needs > left / SHARE {
+                // Who came first is served first, or a long message would wait for ever.
+                let turn = self.credit.line.front().is_none_or(|front| *front == id);
+                if !turn || needs > self.credit.messages_left() {
+                    if !core::mem::replace(&mut credit.in_line, true) {
+                        self.credit.line.push_back(id);
+                    }
+                    return false;
+                }
+                credit.promise = Some((end, needs));
+                self.credit.promised += needs;
+            }
+        }
+        credit.window = window.max(LEAST_WINDOW);
+        credit.lent = held + amount;
+        credit.was_empty = false;
+        credit.blocked = None;
+        self.put_credit(Some(id), amount);
+        true
+    }
+
+    /// The peer says that a stream waits.
+    pub(super) fn on_blocked(&mut self, blocked: Blocked) -> Result<(), WireError> {
+        let id = blocked.stream;
+        let stream = self.streams.find(id);
+        let Some(stream) = stream.filter(|stream| stream.recv.ended.is_none()) else {
+            return Err(WireError::Unexpected {
+                what: "credit that is asked for on a stream that is not open",
+            });
+        };
+        let (given, max) = (
+            blocked.needs,
+            self.config.limits.max_message as u64 + MESSAGE_CHARGE,
+        );
+        if given > max {
+            let field = "what a message needs";
+            return Err(WireError::FieldTooLarge { field, given, max });
+        }
+        self.credit.peer_waits += 1;
+        stream.recv.credit.blocked = Some(given);
+        self.give_credit(Some(id));
+        // Nobody may have asked yet whether it is waited for.
+        if self
+            .streams
+            .peek(id)
+            .is_some_and(|it| it.recv.credit.blocked.is_some())
+        {
+            self.events.push_back(Event::Starved(id));
+        }
+        Ok(())
+    }
+
+    /// The peer gives back what a stream that has ended had.
+    pub(super) fn on_unused(&mut self, unused: Unused) -> Result<(), WireError> {
+        let (given, max) = (unused.amount, self.credit.initial());
+        if given > max {
+            let field = "credit given back";
+            return Err(WireError::FieldTooLarge { field, given, max });
+        }
+        self.credit.given -= given;
+        self.give_credit(None);
+        Ok(())
+    }
+
+    /// What the hello of another connection says.
+    pub(super) fn restart_credit(&mut self) -> u64 {
+        self.credit.take_back(&mut self.streams);
+        self.credit.restart();
+        for id in self.streams.ids() {
+            if let Some(stream) = self.streams.find(id) {
+                stream.recv.credit = StreamCredit::default();
+            }
+        }
+        self.credit.initial()
+    }
+
+    /// The peer gives more.
+    pub(super) fn on_credit(&mut self, credit: Credit) -> Result<(), WireError> {
+        let Credit { stream, amount } = credit;
+        let Some(id) = stream else {
+            self.sender.credit.add(amount)?;
+            self.sender.wake_starved(&mut self.streams);
+            return Ok(());
+        };
+        if !self.sender.credit.is_bounded() {
+            return Err(WireError::Unexpected {
+                what: "credit of a side that bounds nothing",
+            });
+        }
+        match self.streams.find(id) {
+            Some(stream) if stream.send.takes_credit() => {
+                let send = &mut stream.send;
+                send.own = super::sender::add_credit(send.own, amount)?;
+                self.sender.on_sendable(id, send);
+            }
+            // It has ended meanwhile.
+            _ => self.put_control(&Control::Unused(Unused { amount })),
+        }
+        Ok(())
+    }
+
+    /// Tells the peer which streams wait for it, once all is out that they could send.
+    pub(super) fn put_blocked(&mut self) {
+        if self.sender.is_encoding() || !self.is_connected() {
+            return;
+        }
+        while let Some(id) = self.sender.credit.take_unsaid() {
+            let Some(stream) = self.streams.find(id) else {
+                continue;
+            };
+            if let Some((needs, waiting)) = stream.send.say_starved() {
+                self.put_control(&Control::Blocked(Blocked {
+                    stream: id,
+                    needs,
+                    waiting,
+                }));
+            }
+        }
+    }
+}
