@@ -17,7 +17,7 @@ use super::error::SessionError;
 use super::event::Event;
 use super::path::Path;
 use super::retained::{Piece, Released, Unreceived};
-use super::stream::{SendState, Starved, Streams};
+use super::stream::{SendState, Streams};
 use super::{Ending, Session, State, hello};
 use crate::units::Time;
 use crate::wire::{
@@ -326,8 +326,7 @@ impl Session {
             let (send, recv) = (&mut stream.send, &mut stream.recv);
             send.is_ready = false;
             send.deficit = 0;
-            send.own = 0;
-            send.starved = Starved::No;
+            send.forget_credit();
             self.sender.on_sendable(id, send);
             // The last one may have been lost, or not have been said.
             recv.new_limit(self.config.limits.window);

@@ -114,6 +114,8 @@ pub(super) struct SendStream {
     pub(super) limit: u64,
     /// Credit of the connection that is for this stream alone.
     pub(super) own: u64,
+    /// .. and has been on this connection.
+    pub(super) had: u64,
     pub(super) starved: Starved,
     /// How often it has waited for credit.
     pub(super) waits: u32,
@@ -140,6 +142,7 @@ impl SendStream {
             sent: 0,
             limit,
             own: 0,
+            had: 0,
             starved: Starved::No,
             waits: 0,
             is_ready: false,

@@ -220,7 +220,7 @@ impl World {
         self.nodes[end.index()].set_reads(end, stream, reads, &mut self.happenings);
     }
 
-    /// Takes one message of a stream that the application does not read by itself ([`Self::set_reads`]).
+    /// Takes one message of a stream that the application does not read by itself ([`Self::set_reads`]), or waits for it.
     pub fn take_one(&mut self, end: End, stream: StreamId) -> Option<Message> {
         self.nodes[end.index()].take_one(stream)
     }

@@ -281,9 +281,12 @@ impl Node {
         }
     }
 
-    /// The application takes one message of a stream that it does not read, if there is one.
+    /// The application takes one message of a stream that it does not read by itself, if there is one, or waits for it.
     pub(super) fn take_one(&mut self, stream: StreamId) -> Option<Message> {
-        let message = self.session.recv(stream)?;
+        let Some(message) = self.session.recv(stream) else {
+            self.session.want(stream);
+            return None;
+        };
         self.session.release(stream, message.charge());
         Some(message)
     }

@@ -159,8 +159,8 @@ pub struct Blocked {
     pub stream: StreamId,
     /// What the message in front still takes, bytes; not 0.
     pub needs: u64,
-    /// What all that waits takes, bytes; at least as much.
-    pub waiting: u64,
+    /// The credit that it has been given for this stream alone since the connection began, bytes: what is on its way comes on top.
+    pub had: u64,
 }
 
 /// Credit of one stream that its sender does not need any more.
@@ -422,7 +422,7 @@ impl Control {
             Self::Blocked(blocked) => {
                 put_varint(out, u64::from(blocked.stream.get()));
                 put_varint(out, blocked.needs);
-                put_varint(out, blocked.waiting);
+                put_varint(out, blocked.had);
             }
             Self::Unused(unused) => put_varint(out, unused.amount),
             Self::Dictionary(frame) => frame.put_body(out),
@@ -464,12 +464,8 @@ fn parse_credit(fields: &mut Fields<'_>) -> Result<Credit, WireError> {
 fn parse_blocked(fields: &mut Fields<'_>) -> Result<Blocked, WireError> {
     let stream = stream_id(fields)?;
     let needs = at_least("what a message needs", fields.varint()?, 1)?;
-    let waiting = at_least("what waits for credit", fields.varint()?, needs)?;
-    Ok(Blocked {
-        stream,
-        needs,
-        waiting,
-    })
+    let had = fields.varint()?;
+    Ok(Blocked { stream, needs, had })
 }
 
 fn stream_id(fields: &mut Fields<'_>) -> Result<StreamId, WireError> {

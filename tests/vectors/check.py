@@ -135,6 +135,8 @@ def parse_hello(data):
         elif tag == 4:
             for name in ("max_message", "max_block", "max_streams", "window"):
                 hello[name] = value.varint()
+        elif tag == 5:
+            hello["credit"] = value.varint()
         elif tag == 145:
             hello["longest"], hello["most"] = value.varint(), value.varint()
             hello["held"] = []
@@ -160,6 +162,7 @@ def parse_hello(data):
 def show_hello(hello):
     codecs = ",".join(f"{codec}:{log}" for codec, log in hello["codecs"])
     low, high = hello["versions"]
+    credit = f" credit={hello['credit']}" if "credit" in hello else ""
     dictionaries = ""
     if hello.get("longest"):
         held = ",".join(prefix.hex() for prefix in hello["held"])
@@ -172,7 +175,7 @@ def show_hello(hello):
         f"hello versions={low}-{high} role={hello['role']} session={hello['session'].hex()} codecs={codecs}"
         f" offered={hello['offered']:#x} required={hello['required']:#x}"
         f" max_message={hello['max_message']} max_block={hello['max_block']}"
-        f" max_streams={hello['max_streams']} window={hello['window']}{dictionaries}{resume}"
+        f" max_streams={hello['max_streams']} window={hello['window']}{credit}{dictionaries}{resume}"
     )
 
 
@@ -301,6 +304,20 @@ def parse_control(kind, body):
             raise Bad("Unknown")
         verdict = ("held", "wanted", "refused")[verdict]
         text = "dictionary-answer" + take("number", number) + take("verdict", verdict)
+    elif kind == 12:
+        stream = read.varint_to(MAX_STREAM + 1)
+        text = "credit" + take("stream", stream - 1 if stream else "-") + take("amount", read.varint())
+        if not fields["amount"]:
+            raise Bad("FieldTooSmall")
+    elif kind == 13:
+        text = "blocked" + take("stream", read.varint_to(MAX_STREAM)) + take("needs", read.varint())
+        if not fields["needs"]:
+            raise Bad("FieldTooSmall")
+        text += take("had", read.varint())
+    elif kind == 14:
+        text = "unused" + take("amount", read.varint())
+        if not fields["amount"]:
+            raise Bad("FieldTooSmall")
     elif kind >= 16:
         return "skipped", fields
     else:
@@ -572,8 +589,10 @@ def parse_envelope(data, dictionaries, max_plain, least_name):
 class Side:
     """What one side hears: the other's hello and frames."""
 
-    def __init__(self, name, session, window):
+    def __init__(self, name, session, window, credit):
         self.name, self.session, self.window = name, session, window
+        # What the other side may send on all streams together, and what that side gives this one.
+        self.credit, self.left = credit, None
         self.buffer, self.hello, self.checks = b"", None, True
         # Codec and group of each slot; chain and last stream of each group.
         self.slots = {slot: (slot, 0) for slot in range(7)}
@@ -614,6 +633,7 @@ class Side:
                 raise Bad("FieldTooSmall")
             self.checks = bool(self.hello["offered"] & offered & 1)
             self.buffer = self.buffer[length:]
+            self.left = self.hello.get("credit")
             return
         frame = parse_frame(self.buffer, 256 << 10, self.checks)
         if frame[0] == "control":
@@ -667,6 +687,10 @@ class Side:
         charge = 0 if kind == "continued" else MESSAGE_CHARGE
         self.received[stream] = self.received.get(stream, 0) + len(payload) + charge
         if self.received[stream] > self.window:
+            raise Bad("FieldTooLarge")
+        # All credit is general in transcripts: none is given that would be for one stream.
+        self.credit -= len(payload) + charge
+        if self.credit < 0:
             raise Bad("FieldTooLarge")
         if kind != "continued":
             if (len(payload) if total is None else total) > 16 << 20:
@@ -724,6 +748,22 @@ class Side:
             if self.other().gone:
                 self.log.append("closed")
                 self.other().log.append("closed")
+        elif kind == 12:
+            if self.left is None:
+                raise Bad("Unexpected")
+            if stream == "-":
+                self.left += fields["amount"]
+                if self.left >= 1 << 64:
+                    raise Bad("FieldTooLarge")
+        elif kind == 13:
+            if stream not in self.session.streams or self.gone or stream in self.ended:
+                raise Bad("Unexpected")
+            if fields["needs"] > (16 << 20) + MESSAGE_CHARGE or fields["had"]:
+                raise Bad("FieldTooLarge")
+        elif kind == 14:
+            if fields["amount"] > self.credit:
+                raise Bad("FieldTooLarge")
+            self.credit -= fields["amount"]
         elif kind in (9, 10):
             raise Bad("Unexpected")
         elif kind == 8:
@@ -750,9 +790,9 @@ class Side:
 
 
 class Session:
-    def __init__(self, window, history):
+    def __init__(self, window, history, credit):
         self.streams, self.groups, self.history = set(), {}, history
-        self.sides = [Side(role, self, window) for role in ROLES]
+        self.sides = [Side(role, self, window, credit) for role in ROLES]
 
 
 # ---- vectors
@@ -926,7 +966,7 @@ def check_left(vector):
 
 
 def check_session(vector):
-    session = Session(int(one(vector, "window", 1 << 20)), int(one(vector, "history", 0)))
+    session = Session(int(one(vector, "window", 1 << 20)), int(one(vector, "history", 0)), 33_554_411)
     for key, value in vector:
         if key in ("connector", "acceptor"):
             session.sides[0 if key == "acceptor" else 1].take(bytes.fromhex(value))

@@ -3,7 +3,7 @@
 use tautline::session::Role;
 use tautline::wire::{
     CloseCode, Control, DecodeReport, DictionaryNews, DictionaryVerdict, Frame, GoAwayCode, Hello,
-    Record, RecordKind, Slot, WireError,
+    Record, RecordKind, Slot, StreamId, WireError,
 };
 
 use super::vectors::hex;
@@ -43,8 +43,15 @@ pub(super) fn show_hello(hello: &Hello) -> String {
         hello.max_block,
         hello.max_streams,
         hello.window
-    ) + &show_dictionaries(hello)
+    ) + &show_credit(hello)
+        + &show_dictionaries(hello)
         + &show_resume(hello)
+}
+
+fn show_credit(hello: &Hello) -> String {
+    hello
+        .credit
+        .map_or_else(String::new, |credit| format!(" credit={credit}"))
 }
 
 fn show_resume(hello: &Hello) -> String {
@@ -129,6 +136,18 @@ fn show_control(control: &Control) -> String {
                 window.limit
             )
         }
+        Control::Credit(credit) => format!(
+            "credit stream={} amount={}",
+            or_dash(credit.stream.map(StreamId::get)),
+            credit.amount
+        ),
+        Control::Blocked(blocked) => format!(
+            "blocked stream={} needs={} had={}",
+            blocked.stream.get(),
+            blocked.needs,
+            blocked.had
+        ),
+        Control::Unused(unused) => format!("unused amount={}", unused.amount),
         Control::GoAway(go_away) => format!(
             "go-away code={} detail={}",
             code_number(go_away.code),

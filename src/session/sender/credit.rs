@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Sender;
 use crate::session::stream::{SendState, SendStream, Starved, Streams};
-use crate::wire::{MESSAGE_CHARGE, StreamId, WireError};
+use crate::wire::{StreamId, WireError};
 
 /// Entries of streams that do not wait any more, beyond as many as do. Arbitrary.
 const MOST_STALE: usize = 64;
@@ -82,7 +82,7 @@ impl SendCredit {
 /// # Errors
 ///
 /// More than there are numbers.
-pub(in crate::session) fn add_credit(left: u64, amount: u64) -> Result<u64, WireError> {
+fn add_credit(left: u64, amount: u64) -> Result<u64, WireError> {
     left.checked_add(amount).ok_or(WireError::FieldTooLarge {
         field: "credit",
         given: amount,
@@ -91,22 +91,37 @@ pub(in crate::session) fn add_credit(left: u64, amount: u64) -> Result<u64, Wire
 }
 
 impl SendStream {
+    /// Takes credit for this stream alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_credit`].
+    pub(in crate::session) fn add_own(&mut self, amount: u64) -> Result<(), WireError> {
+        self.had = add_credit(self.had, amount)?;
+        self.own += amount;
+        Ok(())
+    }
+
+    /// Begins anew on another connection.
+    pub(in crate::session) fn forget_credit(&mut self) {
+        self.own = 0;
+        self.had = 0;
+        self.starved = Starved::No;
+    }
+
     /// Whether credit is of use: more can be sent on it.
     pub(in crate::session) fn takes_credit(&self) -> bool {
         self.state != SendState::Finished
     }
 
-    /// What the message in front still takes and what all that waits does, if the stream waits for credit and the peer was not
-    /// told.
-    pub(in crate::session) fn say_starved(&mut self) -> Option<(u64, u64)> {
+    /// What the message in front still takes, if the stream waits for credit and the peer was not told.
+    pub(in crate::session) fn say_starved(&mut self) -> Option<u64> {
         if self.starved != Starved::Unsaid {
             return None;
         }
         self.starved = Starved::Said;
         let front = self.queue.front()?;
-        let needs = (front.payload.len() - self.front_sent) as u64 + self.front_charge();
-        let begun = MESSAGE_CHARGE - self.front_charge();
-        Some((needs, self.queued_bytes as u64 - begun))
+        Some((front.payload.len() - self.front_sent) as u64 + self.front_charge())
     }
 }
 

@@ -13,7 +13,7 @@ use fastrand::Rng;
 
 use self::chains::Chains;
 pub(super) use self::choose::late_bytes;
-pub(super) use self::credit::{SendCredit, add_credit};
+pub(super) use self::credit::SendCredit;
 use self::length::Period;
 use super::block::BlockBuilder;
 use super::dictionaries::{DictionaryUse, RecalledHistories, SendDictionaries};

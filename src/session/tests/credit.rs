@@ -241,7 +241,7 @@ fn absurd_credit_is_refused() {
         Control::Blocked(Blocked {
             stream,
             needs,
-            waiting: needs,
+            had: 0,
         })
     };
     let field = |error: Option<SessionError>| match error {
@@ -263,6 +263,12 @@ fn absurd_credit_is_refused() {
         field(answer(&blocked(stream(2), 1))),
         "credit that is asked for on a stream that is not open"
     );
+    let had = Control::Blocked(Blocked {
+        stream: stream(0),
+        needs: 1,
+        had: 1,
+    });
+    assert_eq!(field(answer(&had)), "credit that a stream has had");
     let unused = |amount| Control::Unused(Unused { amount });
     assert_eq!(answer(&unused(10)), None);
     assert_eq!(field(answer(&unused(MEMORY as u64))), "credit given back");
