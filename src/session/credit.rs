@@ -73,6 +73,10 @@ pub(super) struct RecvCredit {
 }
 
 /// What a stream that had to wait has of the credit.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each holds or not whatever the others do"
+)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StreamCredit {
     /// What it was given for itself on this connection.
@@ -373,7 +377,9 @@ impl Session {
         recv.credit.window = window.max(LEAST_WINDOW);
         let mut amount = window.saturating_sub(held).min(left);
         if amount < needs {
-            if !wanted {
+            let all_taken = recv.complete() == recv.released;
+            let may_have = wanted || (all_taken && needs <= left / SHARE);
+            if !may_have {
                 return true;
             }
             // Its message is longer.
@@ -481,6 +487,7 @@ impl Session {
                 let send = &mut stream.send;
                 send.add_own(amount)?;
                 self.sender.on_sendable(id, send);
+                self.sender.credit.say_again(id, send);
             }
             // It has ended meanwhile.
             _ => self.put_control(&Control::Unused(Unused { amount })),

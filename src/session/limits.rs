@@ -104,16 +104,14 @@ impl Limits {
 
     /// What is in force as [`Self::connection_memory`], bytes.
     pub const fn connection_memory_len(&self) -> usize {
-        match self.connection_memory {
-            Some(bytes) => bytes,
-            None => {
-                let messages = self.max_message.saturating_mul(4);
-                if messages > DEFAULT_MEMORY {
-                    messages
-                } else {
-                    DEFAULT_MEMORY
-                }
-            }
+        if let Some(bytes) = self.connection_memory {
+            return bytes;
+        }
+        let messages = self.max_message.saturating_mul(4);
+        if messages > DEFAULT_MEMORY {
+            messages
+        } else {
+            DEFAULT_MEMORY
         }
     }
 

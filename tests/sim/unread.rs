@@ -149,7 +149,7 @@ fn beside(unread: usize, order: usize, link: LinkConfig, memory: usize, len: usi
 fn streams_that_are_read_keep_their_rate_beside_hundreds_that_are_not() {
     let cases = [
         (link(50.0, 10), 4 << 20, 60_000),
-        (link(10.0, 40), 2 << 20, 60_000),
+        (link(10.0, 40), 4 << 20, 60_000),
         (link(100.0, 1), 4 << 20, LONGEST),
         (link(200.0, 20), 16 << 20, LONGEST),
     ];

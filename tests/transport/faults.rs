@@ -98,6 +98,7 @@ fn hello() -> Hello {
         max_block: 1 << 16,
         max_streams: 100,
         window: 1 << 16,
+        credit: None,
         history_memory: 1 << 20,
         dictionaries: DictionaryOffer::default(),
         resume: None,

@@ -69,6 +69,14 @@ impl SendCredit {
         self.unsaid.pop_front()
     }
 
+    /// What was given does not do: the peer, which may have passed over what was said before, must be told again.
+    pub(in crate::session) fn say_again(&mut self, id: StreamId, send: &mut SendStream) {
+        if send.starved == Starved::Said {
+            send.starved = Starved::Unsaid;
+            self.unsaid.push_back(id);
+        }
+    }
+
     fn push(&mut self, id: StreamId, send: &mut SendStream) {
         send.starved = Starved::Unsaid;
         send.waits = send.waits.wrapping_add(1);
