@@ -136,17 +136,14 @@ fn show_control(control: &Control) -> String {
                 window.limit
             )
         }
-        Control::Credit(credit) => format!(
-            "credit stream={} amount={}",
-            or_dash(credit.stream.map(StreamId::get)),
-            credit.amount
-        ),
-        Control::Blocked(blocked) => format!(
-            "blocked stream={} needs={} had={}",
-            blocked.stream.get(),
-            blocked.needs,
-            blocked.had
-        ),
+        Control::Credit(credit) => {
+            let stream = or_dash(credit.stream.map(StreamId::get));
+            format!("credit stream={stream} amount={}", credit.amount)
+        }
+        Control::Blocked(blocked) => {
+            let (stream, needs) = (blocked.stream.get(), blocked.needs);
+            format!("blocked stream={stream} needs={needs} had={}", blocked.had)
+        }
         Control::Unused(unused) => format!("unused amount={}", unused.amount),
         Control::GoAway(go_away) => format!(
             "go-away code={} detail={}",

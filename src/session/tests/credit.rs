@@ -124,7 +124,9 @@ fn many_that_are_waited_for_take_turns() {
             .collect();
         assert_eq!(come.len(), count);
         world.check();
-        come.iter().for_each(|id| world.release(*id));
+        for id in come {
+            world.release(id);
+        }
     }
 }
 
@@ -173,7 +175,7 @@ fn without_pressure_nothing_is_said_or_waited_for() {
     let mut pair = Pair::new(&config(PolicyConfig::None));
     for _ in 0..2000 {
         let id = pair.open();
-        pair.send(id, &[3; 20_000]);
+        pair.send(id, &vec![3; 20_000]);
         pair.settle();
     }
     assert_eq!(pair.a.session.stats().credit_waits, 0);
