@@ -282,7 +282,7 @@ fn ten_thousand_streams_go_on_in_the_default_memory() {
     assert_eq!(world.stats().peer_credit_waits, 0, "nobody had to wait");
     // One of them is as fast as one alone.
     let rate = |world: &mut Overload, id| {
-        world.sent.insert(id, Bytes::from_static(&[9; 60_000]));
+        world.sent.insert(id, Bytes::from(vec![9; 60_000]));
         world.fill(id);
         world.pass(Duration::from_secs(1));
         world.rate(&[id], Duration::from_secs(1))
@@ -315,9 +315,7 @@ fn a_new_stream_sends_its_first_bytes_at_once() {
 /// Whatever is read when, nothing stands still for ever, and the memory holds.
 #[test]
 fn however_streams_are_read_everything_arrives_in_the_end() {
-    let seeds = std::env::var("UNREAD_SEEDS").ok();
-    let seeds: u64 = seeds.and_then(|it| it.parse().ok()).unwrap_or(60);
-    for seed in 0..seeds {
+    for seed in 0..60 {
         let mut rng = Rng::with_seed(seed);
         let longest = 1 << rng.u32(10..18);
         let more = 1 << rng.u32(10..21);
