@@ -456,7 +456,7 @@ impl Stream {
     ) -> Result<Bytes, RequestError> {
         let correlation = self.stream.next_request.fetch_add(1, Ordering::Relaxed);
         let reply = self.stream.add_request(correlation);
-        self.stream.want(&self.handle.shared);
+        self.stream.want(&self.lane);
         let _waiting = OpenRequest {
             stream: &self.stream,
             correlation,
