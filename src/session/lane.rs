@@ -110,6 +110,11 @@ impl SessionStats {
             (&mut self.history_limit, other.history_limit),
             (&mut self.history_announced, other.history_announced),
             (&mut self.received_held, other.received_held),
+            // Not all at one time, perhaps.
+            (&mut self.received_most, other.received_most),
+            (&mut self.received_limit, other.received_limit),
+            (&mut self.credit_waits, other.credit_waits),
+            (&mut self.peer_credit_waits, other.peer_credit_waits),
             (&mut self.absurd_reports, other.absurd_reports),
         ] {
             *sum = sum.saturating_add(more);

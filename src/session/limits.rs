@@ -84,6 +84,8 @@ impl Limits {
     /// the longest message if that is more. [`SessionStats`](super::SessionStats) has what is held, the most that was, and this
     /// limit.
     ///
+    /// Over QUIC, each further lane (docs/quic.md) may hold a MiB more than the longest message besides, as long as it is there.
+    ///
     /// # The memory of a connection
     ///
     /// Besides these bytes a connection holds, each with a bound of its own: up to 16 blocks that have come and are not

@@ -14,6 +14,8 @@ const FIRST_HISTORY: usize = 2 << 20;
 const PART: usize = 4;
 /// So many streams a second are no limit: they are counted over all lanes.
 const UNCOUNTED: u32 = u32::MAX;
+/// What streams of a further lane may hold together besides the longest message, bytes. Arbitrary: a stream's window.
+const BESIDE_MESSAGE: usize = 1 << 20;
 /// Blocks that wait for their decoding, at most, on a further lane. Arbitrary: two processors and as many to follow.
 const BLOCKS_AT_ONCE: usize = 4;
 /// Bytes that wait for a peer that asks and does not read, at most, on a further lane, besides what blocks leave there.
@@ -36,6 +38,10 @@ impl LaneBudget {
     pub(crate) fn divide(config: &mut SessionConfig, lanes: usize) -> Self {
         let mut further = config.clone();
         further.limits.at_once = BLOCKS_AT_ONCE;
+        // Not divided: the longest message must find room on each lane.
+        let own = further.limits.max_message.saturating_add(BESIDE_MESSAGE);
+        let most = further.limits.connection_memory_len();
+        further.limits.connection_memory = Some(own.min(most));
         further.limits.output = OUTPUT.saturating_add(4 * config.block_len);
         // Lane 0's hold for the carrier of all.
         further.heartbeat = None;
