@@ -60,7 +60,7 @@
 //! |---|---|---|
 //! | `transport` | sockets, on tokio | yes |
 //! | `tls` | TLS over TCP, with rustls | no |
-//! | `quic` | QUIC, with quinn: a session on one stream of a connection | no |
+//! | `quic` | QUIC, with quinn: streams in groups of their own are streams of QUIC | no |
 //! | `lz4`, `snappy`, `zstd` | codecs | yes |
 //! | `deflate`, `bzip2`, `xz` | codecs | no |
 //! | `dictionary-cache` | a directory that keeps dictionaries | yes |
@@ -79,7 +79,7 @@
 //! * The default policy, `cost`, goes by typical figures until blocks have shown better, and spends up
 //!   to a tenth of a processor on learning. Those of the thesis (Jägemar 2018, chapter 7) are there too:
 //!   `majority` and round robin spend a share of the messages on trying the other arms.
-//! * A session ends with its connection; nothing reconnects by itself.
+//! * A session ends with its connection unless it may be resumed (`transport::NodeConfig::resume`).
 //! * Payloads of received messages share memory with the block that they came in (at most 256 KiB).
 
 pub mod codecs;

@@ -230,9 +230,20 @@ fn a_change_of_the_link_is_followed_within_a_hundred_messages() {
 #[test]
 fn busy_processors_are_followed_within_a_hundred_messages() {
     for (pace, count) in [(Pace::Latency, 1000), (Pace::Throughput, 60_000)] {
-        let phases = [0.0, 4.0, 0.0].map(|busy| phase("telecom", telecom(count), 100.0, busy));
-        let found = followed("processors", &phases, pace);
-        assert_followed("processors", &found, FOLLOWED);
+        // The median of three: which of two near arms a trace meets is a matter of microseconds (0.945 to 1.004 in the last
+        // phase, by six bytes more in the hello).
+        let runs = [4, 5, 6].map(|seed| {
+            let messages: Vec<_> = Generator::new(Content::Telecom, seed).take(count).collect();
+            let phases =
+                [0.0, 4.0, 0.0].map(|busy| phase("telecom", messages.clone(), 100.0, busy));
+            followed("processors", &phases, pace)
+        });
+        let median = |phase: usize| {
+            let mut found = [0, 1, 2].map(|run: usize| runs[run][phase]);
+            found.sort_by(f64::total_cmp);
+            found[1]
+        };
+        assert_followed("processors", &[0, 1, 2].map(median), FOLLOWED);
     }
 }
 
