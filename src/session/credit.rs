@@ -64,6 +64,8 @@ pub(super) struct RecvCredit {
     released: u64,
     /// What streams have of the part for messages.
     promised: u64,
+    /// .. of which so much is still to be given: they were given it on another connection, on which it did not come.
+    owed: u64,
     /// Streams that are waited for, whose messages found no room yet.
     line: VecDeque<StreamId>,
     /// The most that was held at once.
@@ -95,8 +97,29 @@ pub(super) struct StreamCredit {
     was_short: bool,
     /// When it was, and what had been released then.
     since: (Time, u64),
-    /// Up to which of its bytes it has credit for a message, and how much.
-    promise: Option<(u64, u64)>,
+    promise: Option<Promise>,
+}
+
+/// Credit for the rest of a message.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    /// Up to which of the stream's bytes.
+    end: u64,
+    amount: u64,
+    /// What of it is still to be given, on this connection.
+    owed: u64,
+}
+
+impl Promise {
+    /// What of it another connection begins with, if any of it came; `received` bytes of the stream have.
+    fn carried_over(self, received: u64) -> Option<Self> {
+        let begins = self.end - self.amount;
+        let came = received.saturating_sub(begins).min(self.amount);
+        (came > 0).then_some(Self {
+            owed: self.amount - came,
+            ..self
+        })
+    }
 }
 
 impl RecvCredit {
@@ -107,6 +130,7 @@ impl RecvCredit {
             received: 0,
             released: 0,
             promised: 0,
+            owed: 0,
             line: VecDeque::new(),
             most_held: 0,
             peer_waits: 0,
@@ -126,10 +150,15 @@ impl RecvCredit {
         self.received - self.released
     }
 
-    /// Nothing that was given before holds on another connection.
-    fn restart(&mut self) {
-        self.given = self.received + self.shares.general.saturating_sub(self.held());
-        self.promised = 0;
+    /// Nothing that was given before holds on another connection. But messages that have come in part were promised their rest, or
+    /// they would hold what others wait for: `promises` are theirs.
+    fn restart(&mut self, promises: impl Iterator<Item = Promise>) {
+        (self.promised, self.owed) = promises.fold((0, 0), |(promised, owed), promise| {
+            (promised + promise.amount, owed + promise.owed)
+        });
+        let came = self.promised - self.owed;
+        let elsewhere = self.held().saturating_sub(came);
+        self.given = self.received + self.shares.general.saturating_sub(elsewhere);
         self.line.clear();
     }
 
@@ -157,9 +186,9 @@ impl RecvCredit {
     }
 
     fn left_of(&self, part: u64) -> u64 {
-        let exposed = self.exposed();
-        let left = (part + self.promised).saturating_sub(exposed);
-        left.min(self.limit().saturating_sub(exposed))
+        let given = self.promised - self.owed;
+        let left = (part + given).saturating_sub(self.exposed());
+        left.min(self.all_left())
     }
 
     fn general_left(&self) -> u64 {
@@ -172,15 +201,36 @@ impl RecvCredit {
 
     fn messages_left(&self) -> u64 {
         let left = self.shares.messages.saturating_sub(self.promised);
-        left.min(self.limit().saturating_sub(self.exposed()))
+        left.min(self.all_left())
+    }
+
+    fn all_left(&self) -> u64 {
+        self.limit().saturating_sub(self.exposed() + self.owed)
     }
 
     /// What must always hold.
     #[cfg(test)]
     pub(super) fn is_sound(&self) -> bool {
         self.received <= self.given
-            && self.exposed() <= self.limit()
+            && self.exposed() + self.owed <= self.limit()
+            && self.owed <= self.promised
             && self.promised <= self.shares.messages
+    }
+
+    /// Whether a stream was promised what it needs now, on another connection: it has what is owed to it then.
+    fn pay(&mut self, recv: &mut RecvStream, needs: u64) -> bool {
+        let owed = recv.credit.promise.as_mut();
+        let Some(promise) = owed.filter(|promise| promise.owed > 0 && needs <= promise.owed) else {
+            return false;
+        };
+        self.owed -= promise.owed;
+        self.promised -= promise.owed - needs;
+        promise.amount -= promise.owed - needs;
+        promise.end = recv.received + needs;
+        promise.owed = 0;
+        recv.credit.lent = recv.held() + needs;
+        recv.credit.blocked = None;
+        true
     }
 
     /// Whether streams must do with what they are given each by itself.
@@ -210,8 +260,10 @@ impl RecvStream {
         self.released = released;
         self.credit.lent = self.credit.lent.saturating_sub(bytes);
         all.released += bytes;
-        if let Some((_, amount)) = self.credit.promise.take_if(|(end, _)| released >= *end) {
-            all.promised -= amount;
+        let is_over = |promise: &mut Promise| released >= promise.end;
+        if let Some(promise) = self.credit.promise.take_if(is_over) {
+            all.promised -= promise.amount;
+            all.owed -= promise.owed;
         }
     }
 
@@ -224,15 +276,21 @@ impl RecvStream {
     pub(super) fn end_credit(&mut self, all: &mut RecvCredit) {
         let promise = self.credit.promise.take();
         self.credit = StreamCredit::default();
-        if let Some((end, amount)) = promise {
-            self.credit.promise = Some((end.min(self.received), amount));
+        if let Some(promise) = promise {
+            all.promised -= promise.owed;
+            all.owed -= promise.owed;
+            self.credit.promise = Some(Promise {
+                end: promise.end.min(self.received),
+                amount: promise.amount - promise.owed,
+                owed: 0,
+            });
         }
         self.release(0, all);
     }
 
     pub(super) const fn promised(&self) -> u64 {
         match self.credit.promise {
-            Some((_, amount)) => amount,
+            Some(promise) => promise.amount,
             None => 0,
         }
     }
@@ -356,6 +414,10 @@ impl Session {
         let Some(needs) = recv.credit.blocked else {
             return true;
         };
+        if self.credit.pay(recv, needs) {
+            self.put_credit(Some(id), needs);
+            return true;
+        }
         let wanted = recv.credit.wanted || recv.discards;
         if !wanted && recv.released == 0 {
             return true;
@@ -393,7 +455,16 @@ impl Session {
                     }
                     return false;
                 }
-                recv.credit.promise = Some((end, needs));
+                // With what it has of one before that the application is not done with.
+                let (had, owed) = recv
+                    .credit
+                    .promise
+                    .map_or((0, 0), |promise| (promise.amount, promise.owed));
+                recv.credit.promise = Some(Promise {
+                    end,
+                    amount: had + needs,
+                    owed,
+                });
                 self.credit.promised += needs;
             }
         }
@@ -460,12 +531,20 @@ impl Session {
     /// What the hello of another connection says.
     pub(super) fn restart_credit(&mut self) -> u64 {
         self.credit.take_back(&mut self.streams);
-        self.credit.restart();
+        let mut promises = Vec::new();
         for id in self.streams.ids() {
-            if let Some(stream) = self.streams.find(id) {
-                stream.recv.credit = StreamCredit::default();
-            }
+            let Some(stream) = self.streams.find(id) else {
+                continue;
+            };
+            let recv = &mut stream.recv;
+            let promise = recv.credit.promise;
+            recv.credit = StreamCredit {
+                promise: promise.and_then(|promise| promise.carried_over(recv.received)),
+                ..StreamCredit::default()
+            };
+            promises.extend(recv.credit.promise);
         }
+        self.credit.restart(promises.into_iter());
         self.credit.initial()
     }
 
