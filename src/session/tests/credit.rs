@@ -59,6 +59,19 @@ impl Unread {
             self.pair.b.session.release(id, taken);
         }
     }
+
+    /// The application takes all that it left, and all of it arrives.
+    fn read_all(&mut self) {
+        self.pair.b.releases = true;
+        for id in self.unread.clone() {
+            self.release(id);
+            self.pair.b.session.want(id);
+        }
+        self.pair.settle();
+        for id in &self.unread {
+            assert_eq!(self.pair.b.payloads(*id).len(), 20, "{id}");
+        }
+    }
 }
 
 #[test]
@@ -70,15 +83,7 @@ fn what_is_held_stays_within_the_memory_and_all_of_it_arrives() {
     assert!(stats.received_most <= MEMORY as u64);
     assert!(stats.peer_credit_waits > 0);
     assert_eq!(stats.received_limit, MEMORY as u64);
-    world.pair.b.releases = true;
-    for id in world.unread.clone() {
-        world.release(id);
-        world.pair.b.session.want(id);
-    }
-    world.pair.settle();
-    for id in &world.unread {
-        assert_eq!(world.pair.b.payloads(*id).len(), 20, "{id}");
-    }
+    world.read_all();
     world.check();
     let held = world.pair.b.session.stats().received_held;
     assert_eq!(held, 0);
@@ -302,13 +307,5 @@ fn on_another_connection_credit_begins_with_what_is_not_held() {
     world.pair.settle();
     assert_eq!(world.pair.b.payloads(id).len(), 1);
     world.release(id);
-    world.pair.b.releases = true;
-    for id in world.unread.clone() {
-        world.release(id);
-        world.pair.b.session.want(id);
-    }
-    world.pair.settle();
-    for id in &world.unread {
-        assert_eq!(world.pair.b.payloads(*id).len(), 20, "{id}");
-    }
+    world.read_all();
 }

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use quinn::{RecvStream, SendStream, TransportConfig};
 use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{
-    Address, Connection, Listener, Node, NodeConfig, OpenStreamError, ResumeConfig, Stream,
+    Address, Connection, Listener, Node, NodeConfig, OpenStreamError, Stream,
 };
 use tautline::wire::{Control, GoAwayCode, GroupId, Open, StreamId, WireError};
 
 use super::super::super::support::{accept, hello, next, number, numbered, payloads, within};
 use super::super::authority::{Authority, pair, server_node};
 use super::network::Network;
-use super::{ALPN, close, listen_quic, pair_over, raw};
+use super::{ALPN, close, listen_quic, pair_over, raw, resumable};
 
 async fn try_open(connection: &Connection, group: u8) -> Result<Stream, OpenStreamError> {
     let config = StreamConfig::default().group(GroupId(group));
@@ -490,13 +490,11 @@ async fn every_lane_goes_on_over_another_connection() {
     const ROUNDS: u8 = 6;
     let authority = Authority::new();
     let config = || {
-        let session = SessionConfig::default()
-            .heartbeat(Some(Duration::from_millis(50)))
-            .dead_after(Some(Duration::from_millis(400)));
-        let resume = ResumeConfig::default()
-            .within(Duration::from_secs(50))
-            .wait(Duration::from_millis(1), Duration::from_millis(20));
-        config(32).session(session).resume(Some(resume))
+        resumable(
+            config(32),
+            Duration::from_millis(400),
+            Duration::from_secs(50),
+        )
     };
     let node = Node::new(config().server_tls(authority.mutual())).expect("a node");
     let listener = listen_quic(&node).await;
@@ -563,13 +561,11 @@ async fn every_lane_goes_on_over_another_connection() {
 async fn what_became_of_messages_is_known_of_every_lane() {
     let authority = Authority::new();
     let config = || {
-        let session = SessionConfig::default()
-            .heartbeat(Some(Duration::from_millis(20)))
-            .dead_after(Some(Duration::from_millis(100)));
-        let resume = ResumeConfig::default()
-            .within(Duration::from_millis(300))
-            .wait(Duration::from_millis(1), Duration::from_millis(20));
-        config(32).session(session).resume(Some(resume))
+        resumable(
+            config(32),
+            Duration::from_millis(100),
+            Duration::from_millis(300),
+        )
     };
     let server = Node::new(config().server_tls(authority.server())).expect("a node");
     let listener = listen_quic(&server).await;

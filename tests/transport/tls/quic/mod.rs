@@ -56,6 +56,18 @@ fn nodes(authority: &Authority) -> (Node, Node) {
     )
 }
 
+/// The settings with sessions that outlive connections, a silent one of which counts as lost after `dead_after`, and that are given up
+/// after `within`.
+fn resumable(config: NodeConfig, dead_after: Duration, within: Duration) -> NodeConfig {
+    let session = SessionConfig::default()
+        .heartbeat(Some(dead_after / 8))
+        .dead_after(Some(dead_after));
+    let resume = ResumeConfig::default()
+        .within(within)
+        .wait(Duration::from_millis(1), Duration::from_millis(20));
+    config.session(session).resume(Some(resume))
+}
+
 #[tokio::test]
 async fn everything_arrives_as_it_was_sent_and_both_know_with_whom_they_speak() {
     let authority = Authority::new();
@@ -115,16 +127,8 @@ async fn a_connection_goes_on_when_a_side_comes_from_another_port() {
 async fn a_session_goes_on_over_another_connection_of_the_same_peer() {
     let authority = Authority::new();
     let config = || {
-        let session = SessionConfig::default()
-            .heartbeat(Some(Duration::from_millis(50)))
-            .dead_after(Some(Duration::from_millis(400)));
-        let resume = ResumeConfig::default()
-            .within(Duration::from_secs(50))
-            .wait(Duration::from_millis(1), Duration::from_millis(20));
-        NodeConfig::default()
-            .guard(None)
-            .session(session)
-            .resume(Some(resume))
+        let config = NodeConfig::default().guard(None);
+        resumable(config, Duration::from_millis(400), Duration::from_secs(50))
     };
     let server = Node::new(config().server_tls(authority.mutual())).expect("a node");
     let listener = listen_quic(&server).await;
