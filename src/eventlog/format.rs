@@ -271,8 +271,16 @@ impl Route {
         (self.log.0 as u64 + 1) | (self.skips_internal as u64) << 17 | (self.every as u64) << 32
     }
 
-    /// `None` for what goes nowhere.
+    /// The place of the log of a route by which every event becomes a row; `None` for any other.
     #[inline]
+    pub(super) const fn plain(code: u64) -> Option<usize> {
+        match code.wrapping_sub(Self::to(LogId(0)).code()) {
+            log @ 0..=0xffff => Some(log as usize),
+            _ => None,
+        }
+    }
+
+    /// `None` for what goes nowhere.
     pub(super) const fn from_code(code: u64) -> Option<Self> {
         match code & 0x1_ffff {
             log @ 1..=0x1_0000 => Some(Self {
@@ -301,6 +309,13 @@ mod tests {
             assert_eq!(Route::from_code(route.code()), Some(route));
         }
         assert_eq!(Route::from_code(0), None);
+        for log in [0, 1, u16::MAX] {
+            let route = Route::to(LogId(log));
+            assert_eq!(Route::plain(route.code()), Some(log.into()));
+            assert_eq!(Route::plain(route.every(2).code()), None);
+            assert_eq!(Route::plain(route.skip_internal().code()), None);
+        }
+        assert_eq!(Route::plain(0), None);
     }
 
     #[test]

@@ -26,6 +26,16 @@ struct Ring {
     /// Row's number to place: its lowest bits, times words of a row.
     mask: u64,
     shift: u32,
+    /// Rows have all fields and the time stamp counter, one after another: what is written most often.
+    is_full: bool,
+}
+
+/// What a row may hold but its time.
+struct Row {
+    event: u64,
+    domain: u64,
+    correspondent: u64,
+    counter: u64,
 }
 
 /// The only producer of one part of a log area. It is of the thread that writes with it; others have their own.
@@ -91,40 +101,50 @@ impl Writer {
         }
         let lines = self.area.lines();
         let route = word(lines, shape.route(event.index(), domain.index()));
-        let Some(route) = Route::from_code(route.load(Ordering::Relaxed)) else {
-            return;
-        };
-        if route.skips_internal() && domain == correspondent {
-            return;
-        }
-        if route.threshold() > 1 {
-            let skipped = &mut self.skipped[event.index() * shape.domains + domain.index()];
-            *skipped += 1;
-            if *skipped < route.threshold() {
-                return;
-            }
-            *skipped = 0;
-        }
-        let log = route.log().index();
-        let Some(ring) = self.rings.get_mut(log) else {
+        let code = route.load(Ordering::Relaxed);
+        // Mostly every event is to become a row.
+        let log = Route::plain(code).or_else(|| {
+            let counted = event.index() * shape.domains + domain.index();
+            let skipped = self.skipped.get_mut(counted)?;
+            count(skipped, code, domain == correspondent)
+        });
+        let Some((log, ring)) = log.and_then(|log| Some((log, self.rings.get_mut(log)?))) else {
             return;
         };
         let code = word(lines, ring.wanted).load(Ordering::Relaxed);
         if code != ring.code {
             ring.begin(&self.area, log, code);
         }
-        let format = ring.format;
-        let stamp = match format.stamp() {
-            Stamp::Off => 0,
-            Stamp::Virtual => {
-                self.stamps += 1;
-                self.stamps
-            }
-            Stamp::Tick => stamp::tick(),
-            Stamp::Cycles => stamp::cycles(),
+        let row = Row {
+            event: event.0.into(),
+            domain: domain.0.into(),
+            correspondent: correspondent.0.into(),
+            counter,
         };
-        ring.append(lines, [event.0, domain.0, correspondent.0], stamp, counter);
+        if ring.is_full {
+            ring.append_full(lines, &row);
+        } else {
+            ring.append(lines, &row, &mut self.stamps);
+        }
     }
+}
+
+/// The place of the log that an event goes to by a route that leaves some out, `skipped` since the last it did not, unless
+/// this is another one.
+#[inline(never)]
+fn count(skipped: &mut u32, route: u64, is_internal: bool) -> Option<usize> {
+    let route = Route::from_code(route)?;
+    if route.skips_internal() && is_internal {
+        return None;
+    }
+    if route.threshold() > 1 {
+        *skipped += 1;
+        if *skipped < route.threshold() {
+            return None;
+        }
+        *skipped = 0;
+    }
+    Some(route.log().index())
 }
 
 impl Drop for Writer {
@@ -148,16 +168,42 @@ impl Ring {
             index: area.load(register + register::INDEX),
             mask: 0,
             shift: 0,
+            is_full: false,
         };
         ring.fit(shape, log);
         ring
     }
 
+    /// A row that fills most of a line: all fields, and the time stamp counter.
     #[inline]
-    fn append(&mut self, lines: &[Line], ids: [u16; 3], stamp: u64, counter: u64) {
-        let format = self.format;
-        let register = &lines[self.register / LINE].0;
+    fn append_full(&mut self, lines: &[Line], row: &Row) {
+        let stamp = stamp::cycles();
         let at = self.start + ((self.index & self.mask) << self.shift) as usize;
+        let line = &lines[at / LINE].0;
+        // As in `append`.
+        fence(Ordering::Release);
+        let values = [row.event, row.domain, row.correspondent, stamp, row.counter];
+        for (word, value) in line.iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.index += 1;
+        word(lines, self.register + register::INDEX).store(self.index, Ordering::Release);
+    }
+
+    #[inline(never)]
+    fn append(&mut self, lines: &[Line], row: &Row, stamps: &mut u64) {
+        let format = self.format;
+        let stamp = match format.stamp() {
+            Stamp::Off => 0,
+            Stamp::Virtual => {
+                *stamps += 1;
+                *stamps
+            }
+            Stamp::Tick => stamp::tick(),
+            Stamp::Cycles => stamp::cycles(),
+        };
+        let register = &lines[self.register / LINE].0;
+        let mut at = self.start + ((self.index & self.mask) << self.shift) as usize;
         // A row's length is a power of two, and no more than a line: it lies within one.
         let line = &lines[at / LINE].0;
         let counter = if format.is_counting() {
@@ -165,38 +211,25 @@ impl Ring {
             let last = format.used_words().saturating_sub(1);
             line[(at + last) % LINE]
                 .load(Ordering::Relaxed)
-                .wrapping_add(counter)
+                .wrapping_add(row.counter)
         } else {
-            counter
+            row.counter
         };
         // What comes after is not seen before the index that was written before.
         fence(Ordering::Release);
-        let [event, domain, correspondent] = ids.map(u64::from);
         let fields = format.fields();
-        let is_stamped = format.stamp() != Stamp::Off;
-        if fields.contain(Fields::ALL) && is_stamped {
-            // All of a line.
-            for (word, value) in line
-                .iter()
-                .zip([event, domain, correspondent, stamp, counter])
-            {
-                word.store(value, Ordering::Relaxed);
+        let mut put = |is_there: bool, value: u64| {
+            if is_there {
+                line[at % LINE].store(value, Ordering::Relaxed);
+                at += 1;
             }
-        } else {
-            let mut at = at;
-            let mut put = |is_there: bool, value: u64| {
-                if is_there {
-                    line[at % LINE].store(value, Ordering::Relaxed);
-                    at += 1;
-                }
-            };
-            put(fields.contain(Fields::EVENT), event);
-            put(fields.contain(Fields::DOMAIN), domain);
-            put(fields.contain(Fields::CORRESPONDENT), correspondent);
-            put(is_stamped, stamp);
-            // Last, since it is the one that is added up.
-            put(fields.contain(Fields::COUNTER), counter);
-        }
+        };
+        put(fields.contain(Fields::EVENT), row.event);
+        put(fields.contain(Fields::DOMAIN), row.domain);
+        put(fields.contain(Fields::CORRESPONDENT), row.correspondent);
+        put(format.stamp() != Stamp::Off, stamp);
+        // Last, since it is the one that is added up.
+        put(fields.contain(Fields::COUNTER), counter);
         self.index += 1;
         register[register::INDEX].store(self.index, Ordering::Release);
     }
@@ -225,6 +258,7 @@ impl Ring {
 
     fn fit(&mut self, shape: &Shape, log: usize) {
         let words = self.format.row_words();
+        self.is_full = self.format == RowFormat::new(Fields::ALL, Stamp::Cycles);
         self.shift = words.max(1).trailing_zeros();
         self.mask = if self.format.is_counting() || words == 0 {
             0
