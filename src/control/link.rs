@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::doubt::Doubt;
 use super::estimate::CostEstimator;
 use crate::units::{BytesPerSec, Time, saturating_nanos};
 
@@ -121,6 +122,7 @@ pub struct LinkEstimator {
     raised: bool,
     /// Bytes that passed a busy link before its rate was known, and the time they took.
     early: (f64, Duration),
+    doubt: Doubt,
 }
 
 impl Default for LinkEstimator {
@@ -141,6 +143,7 @@ impl Default for LinkEstimator {
             news_needed: 1,
             raised: false,
             early: (0.0, Duration::ZERO),
+            doubt: Doubt::default(),
         }
     }
 }
@@ -270,7 +273,9 @@ impl LinkEstimator {
             self.early.0 += rate * time.as_secs_f64();
             self.early.1 += time;
             if self.early.1 >= CLEAR_SPAN {
-                self.busy_rate = Some(self.early.0 / self.early.1.as_secs_f64());
+                let rate = self.early.0 / self.early.1.as_secs_f64();
+                self.busy_rate = Some(rate);
+                self.doubt.on_rate(0.0, rate, self.early.1);
             }
             return;
         };
@@ -288,7 +293,9 @@ impl LinkEstimator {
             weight
         };
         let gain = if changed { CHANGE_GAIN } else { RATE_GAIN };
-        self.busy_rate = Some(known + gain * weight * (rate - known));
+        let now = known + gain * weight * (rate - known);
+        self.busy_rate = Some(now);
+        self.doubt.on_rate(known, now, time);
         if changed && weight >= 1.0 {
             self.lower_bound = None;
             self.lone = CostEstimator::default();
@@ -349,6 +356,26 @@ impl LinkEstimator {
         }
     }
 
+    /// By how many bytes a probe is to be longer than it need be, to show whether the link is as slow as it seems: to be asked while it
+    /// has nothing to carry.
+    pub fn padding(&self, now: Time) -> Option<usize> {
+        self.doubt.padding(now, self.busy_rate?)
+    }
+
+    /// Such a probe leaves.
+    pub fn on_padded_probe(&mut self, now: Time) {
+        self.doubt.on_probe(now);
+    }
+
+    /// Takes in that such a probe, of `bytes`, was back after `rtt`, the least being `rtt_min`.
+    pub fn record_padded(&mut self, bytes: usize, rtt: Duration, rtt_min: Duration) {
+        if let Some(known) = &mut self.busy_rate {
+            if let Some(rate) = self.doubt.on_reply(bytes, rtt, rtt_min, *known) {
+                *known = rate.min(MOST_ASSUMED);
+            }
+        }
+    }
+
     /// How much longer than the least a one-way time is; `None` before there is a least.
     pub fn queued(&self, one_way: Duration) -> Option<Duration> {
         let least = self.one_way.min()?;
@@ -396,6 +423,7 @@ impl LinkEstimator {
         self.passing = 0.0;
         self.slow_flight = None;
         self.distrust_falls = false;
+        self.doubt.restart();
     }
 
     /// The rate to reckon with: measured, or assumed.

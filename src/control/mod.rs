@@ -9,6 +9,7 @@
 //! ```
 
 mod budget;
+mod doubt;
 mod estimate;
 mod knowledge;
 mod link;

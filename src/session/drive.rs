@@ -72,7 +72,7 @@ impl Session {
         while self.receiver.wants_input() && self.is_connected() {
             match self.receiver.take_frame(now, input)? {
                 Taken::Nothing => break,
-                Taken::Control(Control::Probe(Probe { id })) => {
+                Taken::Control(Control::Probe(Probe { id, .. })) => {
                     self.probe_reply = Some((id, now));
                 }
                 Taken::Control(Control::ProbeReply(reply)) => self.on_probe_reply(now, &reply),
@@ -433,6 +433,15 @@ impl Session {
         due.into_iter().chain(self.heartbeat_due()).min()
     }
 
+    /// Bytes by which a probe is to be longer, to show what the link is while it has nothing else to carry.
+    fn padding(&self, now: Time) -> usize {
+        let inflight = &self.sender.inflight;
+        let is_idle = inflight.can_probe() && inflight.unacked() == 0;
+        let is_idle = is_idle && self.sender.is_idle() && self.sender.output.len() == 0;
+        let padding = self.path.known.link.padding(now).filter(|_| is_idle);
+        padding.unwrap_or(0).min(Probe::MOST_PADDING)
+    }
+
     /// Probes and their replies first, then acknowledgements; all of them ahead of data.
     fn put_due_control(&mut self, now: Time) {
         let reads = self.sender.output.len() <= MAX_UNREAD;
@@ -455,12 +464,15 @@ impl Session {
             };
             self.put_control(&Control::ProbeReply(reply));
         }
-        if self.probe_due().is_some_and(|due| now >= due) {
+        let padding = self.padding(now);
+        if padding > 0 || self.probe_due().is_some_and(|due| now >= due) {
             if let Some(id) = self.sender.inflight.new_probe() {
-                self.put_control(&Control::Probe(Probe { id }));
-                self.sender
-                    .inflight
-                    .on_probe(id, self.sender.output.position());
+                self.put_control(&Control::Probe(Probe { id, padding }));
+                let position = self.sender.output.position();
+                self.sender.inflight.on_probe(id, padding, position);
+                if padding > 0 {
+                    self.path.known.link.on_padded_probe(now);
+                }
                 self.last_probe = Some(now);
                 self.sent_since_probe = false;
                 self.sender.wants_probe = false;

@@ -100,6 +100,7 @@ struct Write {
 #[derive(Clone, Copy, Debug)]
 struct SentProbe {
     id: u64,
+    padding: usize,
     wire_end: u64,
     written: Option<Time>,
 }
@@ -309,9 +310,10 @@ impl Inflight {
     }
 
     /// The probe was queued; `wire_end` is the output's position after it.
-    pub(super) fn on_probe(&mut self, id: u64, wire_end: u64) {
+    pub(super) fn on_probe(&mut self, id: u64, padding: usize, wire_end: u64) {
         self.probe = Some(SentProbe {
             id,
+            padding,
             wire_end,
             written: None,
         });
@@ -376,9 +378,14 @@ impl Inflight {
         self.probe = None;
         let Some(written) = probe.written else { return };
         let held = Duration::from_nanos(reply.held_nanos);
-        if let Some(sample) = self.round_trip(now, written, held) {
+        let Some(sample) = self.round_trip(now, written, held) else {
+            return;
+        };
+        if probe.padding == 0 {
             rtt.record(now, sample);
             link.record_probe(now, self.one_way(written, reply.received_nanos));
+        } else if let Some(least) = rtt.min() {
+            link.record_padded(probe.padding, sample, least);
         }
     }
 

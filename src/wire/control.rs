@@ -51,6 +51,13 @@ pub enum Control {
 pub struct Probe {
     /// Chosen by the sender, repeated in the reply.
     pub id: u64,
+    /// Bytes behind it that say nothing, so that it takes a link longer; at most [`MOST_PADDING`](Self::MOST_PADDING).
+    pub padding: usize,
+}
+
+impl Probe {
+    /// What a control frame has room for beside the longest id.
+    pub const MOST_PADDING: usize = 4096 - 10;
 }
 
 /// Answers a [`Probe`]. Stamps are on the replier's clock; only their difference means something
@@ -306,6 +313,7 @@ impl Control {
         let control = match kind {
             1 => Self::Probe(Probe {
                 id: fields.varint()?,
+                padding: fields.rest().len().min(Probe::MOST_PADDING),
             }),
             2 => Self::ProbeReply(ProbeReply {
                 id: fields.varint()?,
@@ -371,7 +379,11 @@ impl Control {
 
     pub(super) fn put_body(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Probe(probe) => put_varint(out, probe.id),
+            Self::Probe(probe) => {
+                put_varint(out, probe.id);
+                let padding = probe.padding.min(Probe::MOST_PADDING);
+                out.resize(out.len() + padding, 0);
+            }
             Self::ProbeReply(reply) => {
                 put_varint(out, reply.id);
                 put_varint(out, reply.received_nanos);
@@ -561,7 +573,7 @@ mod tests {
             nanos: 412_345,
         };
         vec![
-            Control::Probe(Probe { id: 5 }),
+            Control::Probe(Probe { id: 5, padding: 0 }),
             Control::ProbeReply(ProbeReply {
                 id: 5,
                 received_nanos: 1 << 40,

@@ -86,7 +86,8 @@ fn arb_verdict() -> impl Strategy<Value = DictionaryVerdict> {
 fn arb_control() -> impl Strategy<Value = Control> {
     let any4 = || (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
     prop_oneof![
-        any::<u64>().prop_map(|id| Control::Probe(Probe { id })),
+        (any::<u64>(), 0..=Probe::MOST_PADDING)
+            .prop_map(|(id, padding)| Control::Probe(Probe { id, padding })),
         (any4(), 0..=1000_u16, arb_reports()).prop_map(|(fields, load_permille, decoded)| {
             let (id, received_nanos, held_nanos, codec_budget) = fields;
             Control::ProbeReply(ProbeReply {

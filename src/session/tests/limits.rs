@@ -150,7 +150,7 @@ fn a_peer_that_probes_and_does_not_read_costs_no_memory() {
     let mut pair = Pair::new(&config(PolicyConfig::None));
     let mut probes = Vec::new();
     for id in 0..1000 {
-        Control::Probe(Probe { id }).put(&mut probes);
+        Control::Probe(Probe { id, padding: 0 }).put(&mut probes);
     }
     let mut most = 0;
     for _ in 0..100 {
@@ -341,7 +341,7 @@ fn a_peer_that_asks_and_never_reads_costs_little_memory() {
     let id = pair.open();
     let mut probes = Vec::new();
     for id in 0..100 {
-        Control::Probe(Probe { id }).put(&mut probes);
+        Control::Probe(Probe { id, padding: 0 }).put(&mut probes);
     }
     let before = pair.b.session.output_len();
     for round in 0..5000_u32 {

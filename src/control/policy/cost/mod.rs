@@ -9,6 +9,7 @@ mod explain;
 mod length;
 mod model;
 mod price;
+mod seen;
 
 use core::time::Duration;
 
@@ -17,6 +18,7 @@ pub(crate) use self::length::Backlog;
 pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
+use self::seen::Seen;
 use super::{Choice, Reason, Situation};
 use crate::codecs::{Arm, CodecId, TypicalRow, typical};
 use crate::control::{BurstTime, LinkRate};
@@ -95,11 +97,6 @@ const PAIR_EVERY_LARGE: f64 = 16.0;
 const PAIR_SHARE: f64 = 0.02;
 /// The arm for that, whose strength others are measured by, may take so many times as long as the one in use.
 const PAIR_EFFORT: f64 = 2.0;
-/// Plain bytes beyond which a history that lacks others of late loses no more by it, and the share of a block that
-/// one which lacks them all loses, added up until it has caught up: 5 to 10 % over 16 to 64 KiB between turns
-/// (docs/benchmarks.md, two arms in turns).
-const MOST_LACKED: f64 = 262_144.0;
-const LACKED_SHARE: f64 = 0.1;
 
 /// The arms of a session with what they typically cost.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +125,11 @@ impl Look {
     const fn shadow_nanos(&self) -> f64 {
         self.encode_nanos + self.decode_nanos
     }
+
+    /// What it costs more than the best one, in shares of what that costs.
+    fn loss(&self, best: Self) -> f64 {
+        ((self.cost - best.cost) / best.cost.max(1.0)).max(0.0)
+    }
 }
 
 /// A choice that stands while nothing changes.
@@ -140,6 +142,8 @@ struct Standing {
     followers: f64,
     dictionary: bool,
     choice: Choice,
+    /// What staying with it costs, in shares of a block's cost.
+    loss: f64,
     /// Whether no arm could have been better than identity.
     hopeless: bool,
     left: u32,
@@ -172,8 +176,7 @@ pub(super) struct Cost {
     rateless: u32,
     /// Looks since a history was last compared with what blocks are without.
     unpaired: u32,
-    /// Plain bytes that the history in use has seen and others may have not.
-    lacked: f64,
+    seen: Seen,
     /// What a change of arms loses by that, in shares of a block's cost.
     switching: f64,
     /// The longest that a block of a backlog was to be at last.
@@ -199,7 +202,7 @@ impl Cost {
             plain_small: 0,
             rateless: 0,
             unpaired: 0,
-            lacked: 0.0,
+            seen: Seen::default(),
             switching: 0.0,
             reach: usize::MAX,
         }
@@ -214,10 +217,9 @@ impl Cost {
         let class = BlockClass::of(situation.plain_len, situation.texture);
         let stages = stages(situation);
         self.skipped = self.skipped.saturating_add(1);
-        self.lacked = (self.lacked + situation.plain_len as f64).min(2.0 * MOST_LACKED);
         self.class = class;
         if let Some(choice) = self.stands(situation, &stages, class) {
-            self.learn_habit(situation, choice.arm);
+            self.on_choice(situation, choice.arm);
             return choice;
         }
         self.look(situation, &stages, class);
@@ -243,14 +245,16 @@ impl Cost {
             regret: Duration::from_nanos(regret as u64),
         };
         if reason != Reason::Explored {
-            self.stand(situation, &stages, class, choice);
+            let loss = look.loss(best);
+            self.stand(situation, &stages, class, choice, loss);
         }
-        self.learn_habit(situation, choice.arm);
+        self.on_choice(situation, choice.arm);
         choice
     }
 
-    /// Takes in that a block leaves with an arm, unless the peer is starved.
-    fn learn_habit(&mut self, situation: &Situation<'_>, arm: usize) {
+    /// A block leaves with an arm: what the peer is used to, unless it is starved.
+    fn on_choice(&mut self, situation: &Situation<'_>, arm: usize) {
+        self.seen.on_block(arm, situation.plain_len);
         if situation.peer_starved {
             return;
         }
@@ -402,17 +406,17 @@ impl Cost {
             self.current = Some((class, best.arm));
             return (best, Reason::Cheapest);
         };
-        let loss = (current.cost - best.cost) / best.cost.max(1.0);
-        let switching = self.history_lost(situation, current, best);
+        let loss = current.loss(best);
+        let switching = self.history_lost(situation, current.arm, best.arm);
         if self.stayed < loss {
             // It begins to lose: what a change loses is reckoned from now, or it would grow as fast as that.
             self.switching = switching;
         }
         self.stayed += loss;
-        let switching = switching.min(self.switching);
+        self.switching = switching.min(self.switching);
+        let switching = self.switching;
         if switching <= 0.0 && loss > CLEAR_GAIN || self.stayed > PATIENCE + switching {
             self.stayed = 0.0;
-            self.lacked = 0.0;
             self.current = Some((class, best.arm));
             (best, Reason::Cheapest)
         } else {
@@ -422,22 +426,18 @@ impl Cost {
 
     /// What a change from one history to another loses, in shares of a block's cost: the other has not seen what went out
     /// with this one, but for what it begins with if it is new.
-    fn history_lost(&mut self, situation: &Situation<'_>, current: Look, best: Look) -> f64 {
-        let [from, to] = [current, best].map(|look| situation.arms[look.arm]);
-        if !from.history || !to.history {
+    fn history_lost(&self, situation: &Situation<'_>, current: usize, best: usize) -> f64 {
+        let [from, to] = [current, best].map(|arm| situation.arms[arm]);
+        // For want of memory it may have seen nothing yet.
+        if !from.history || !to.history || !situation.live.contains(&from) {
             return 0.0;
         }
-        if !situation.live.contains(&from) {
-            // For want of memory it has seen nothing yet.
-            self.lacked = 0.0;
-        }
         let primed = if situation.live.contains(&to) {
-            0.0
+            0
         } else {
-            MAX_PRIME as f64
+            MAX_PRIME
         };
-        let lacked = (self.lacked - primed).clamp(0.0, MOST_LACKED);
-        LACKED_SHARE * lacked / situation.plain_len.max(1) as f64
+        self.seen.lost(best, primed, situation.plain_len)
     }
 
     /// On an idle link of unknown rate, now and then the arm that would be best on a much slower one:
@@ -524,7 +524,12 @@ impl Cost {
                     BACKLOG_SLACK,
                 ))
             && (stages.followers < 1.0) == (standing.followers < 1.0);
-        if !same {
+        // Where it is a history that is kept, each block counts: to look again at all arms would be too dear.
+        let counts = same && self.switching > 0.0 && standing.loss > 0.0;
+        if counts {
+            self.stayed += standing.loss;
+        }
+        if !same || counts && self.stayed > PATIENCE + self.switching {
             self.standing.swap_remove(at);
             return None;
         }
@@ -540,6 +545,7 @@ impl Cost {
         stages: &Stages,
         class: BlockClass,
         choice: Choice,
+        loss: f64,
     ) {
         let small = situation.plain_len <= SMALL;
         let plain = stages.cost(
@@ -570,6 +576,7 @@ impl Cost {
             followers: stages.followers,
             dictionary: situation.dictionary,
             choice,
+            loss,
             hopeless,
             left,
         };

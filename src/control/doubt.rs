@@ -1,0 +1,170 @@
+//! Whether a link is slow, or an end was not scheduled for a while when it seemed so.
+
+use core::time::Duration;
+
+use crate::units::{Time, saturating_nanos};
+
+/// A padded probe takes so long on a link that is as fast as it is taken for: more than schedulers add, mostly.
+const PADDED_NANOS: f64 = 1e6;
+/// .. or less, if it would be longer than a control frame may be, but not less than this.
+const LEAST_PADDED_NANOS: f64 = 125e3;
+const MOST_PADDING: f64 = 4000.0;
+/// Less says no more than any block does.
+const LEAST_PADDING: f64 = 512.0;
+/// Time from one to the next, so that they take no more than a hundredth of the link.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// What took so long to pass was not held up by a scheduler, mostly. Arbitrary.
+const SURE: Duration = Duration::from_millis(20);
+/// So many must show a rate that is no higher before it is believed.
+const CONFIRMATIONS: u32 = 2;
+/// A rate that is lower than this much of what it was has fallen ..
+const FALLEN: f64 = 0.8;
+/// .. and one that is higher than so many times what it was has risen. Both arbitrary.
+const RISEN: f64 = 1.25;
+
+/// Doubt about a rate that has fallen, or that is the first.
+///
+/// An end that was not scheduled looks like a slow link. Where compressed blocks of a hundred bytes pass, none of them takes the link long enough to show
+/// that it was not: so a few probes are made longer, as many as it takes to be sure, while the link has nothing else to carry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Doubt {
+    /// Padded probes that are still to show no higher rate.
+    probes: u32,
+    asked: Option<Time>,
+    /// The highest rate since it fell last, bytes per second.
+    highest: f64,
+}
+
+impl Doubt {
+    /// The rate is `rate` now, by what passed within `time`, and was `before`; 0 if it was not known.
+    pub(super) fn on_rate(&mut self, before: f64, rate: f64, time: Duration) {
+        self.highest = self.highest.max(before);
+        if rate < FALLEN * self.highest || before == 0.0 {
+            self.probes = if time < SURE { CONFIRMATIONS } else { 0 };
+            self.highest = rate;
+        }
+    }
+
+    /// Another connection begins, with another clock.
+    pub(super) fn restart(&mut self) {
+        self.asked = None;
+    }
+
+    /// How long a probe is to be at `now`, beyond what it says, on a link that is taken for `rate` and has nothing else to carry.
+    pub(super) fn padding(&self, now: Time, rate: f64) -> Option<usize> {
+        let is_due = self
+            .asked
+            .is_none_or(|asked| now.saturating_since(asked) >= INTERVAL);
+        let len = (rate * PADDED_NANOS * 1e-9).min(MOST_PADDING);
+        let shows = len >= LEAST_PADDING && len * 1e9 >= rate * LEAST_PADDED_NANOS;
+        (self.probes > 0 && is_due && shows).then_some(len as usize)
+    }
+
+    /// Such a probe leaves.
+    pub(super) fn on_probe(&mut self, now: Time) {
+        self.asked = Some(now);
+    }
+
+    /// A probe of so many bytes was back after `rtt`, the least being `rtt_min`, on a link that is taken for `rate`: what the
+    /// link is, if that is more.
+    pub(super) fn on_reply(
+        &mut self,
+        bytes: usize,
+        rtt: Duration,
+        rtt_min: Duration,
+        rate: f64,
+    ) -> Option<f64> {
+        // The least is known no better than this.
+        let on_link = rtt.saturating_sub(rtt_min).max(rtt_min / 10);
+        let shown = bytes as f64 * 1e9 / saturating_nanos(on_link).max(1) as f64;
+        if shown > RISEN * rate {
+            self.probes = CONFIRMATIONS;
+            return Some(shown);
+        }
+        self.probes = self.probes.saturating_sub(1);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_micros(200);
+    const MOMENT: Duration = Duration::from_millis(4);
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    fn back_after(bytes: usize, rate: f64) -> Duration {
+        RTT + Duration::from_secs_f64(bytes as f64 / rate)
+    }
+
+    #[test]
+    fn a_rate_that_has_fallen_is_believed_after_two_probes() {
+        let mut doubt = Doubt::default();
+        assert_eq!(doubt.padding(at(0), 2.5e6), None);
+        doubt.on_rate(0.0, 2.5e6, MOMENT);
+        for millis in [0, 100] {
+            let len = doubt.padding(at(millis), 2.5e6).expect("in doubt");
+            assert_eq!(len, 2500);
+            doubt.on_probe(at(millis));
+            assert_eq!(doubt.padding(at(millis + 99), 2.5e6), None);
+            assert_eq!(
+                doubt.on_reply(len, back_after(len, 2.5e6), RTT, 2.5e6),
+                None
+            );
+        }
+        assert_eq!(doubt.padding(at(1000), 2.5e6), None);
+        // Little by little, too.
+        doubt.on_rate(2.5e6, 2.2e6, MOMENT);
+        assert_eq!(doubt.padding(at(1000), 2.2e6), None);
+        doubt.on_rate(2.2e6, 1.9e6, MOMENT);
+        assert_eq!(doubt.padding(at(1000), 1.9e6), Some(1900));
+    }
+
+    #[test]
+    fn a_faster_link_shows_itself_step_by_step() {
+        let mut doubt = Doubt::default();
+        let mut rate = 1e6;
+        doubt.on_rate(0.0, rate, MOMENT);
+        let mut millis = 0;
+        while let Some(len) = doubt.padding(at(millis), rate) {
+            doubt.on_probe(at(millis));
+            millis += 100;
+            if let Some(shown) = doubt.on_reply(len, back_after(len, 12.5e6), RTT, rate) {
+                rate = shown;
+            }
+        }
+        assert!((rate - 12.5e6).abs() < 1e4, "{rate}");
+        assert!(millis <= 500, "{millis}");
+    }
+
+    #[test]
+    fn what_took_long_is_believed() {
+        let mut doubt = Doubt::default();
+        doubt.on_rate(0.0, 2.5e6, SURE);
+        assert_eq!(doubt.padding(at(0), 2.5e6), None);
+        doubt.on_rate(2.5e6, 1e6, MOMENT);
+        assert!(doubt.padding(at(0), 1e6).is_some());
+    }
+
+    #[test]
+    fn rates_that_padding_cannot_show_are_left_alone() {
+        let mut doubt = Doubt::default();
+        for rate in [12_500.0, 125e6, f64::MAX] {
+            doubt.on_rate(0.0, rate, MOMENT);
+            assert_eq!(doubt.padding(at(0), rate), None, "{rate}");
+        }
+    }
+
+    #[test]
+    fn absurd_times_are_no_rate() {
+        let mut doubt = Doubt::default();
+        let shown = doubt.on_reply(4000, Duration::ZERO, Duration::ZERO, 1e6);
+        assert!(shown.is_none_or(f64::is_finite));
+        let shown = doubt.on_reply(4000, Duration::MAX, Duration::ZERO, 1e6);
+        assert_eq!(shown, None);
+    }
+}
