@@ -72,8 +72,21 @@ impl Writer {
     /// Where it goes, if anywhere, is what [`EventLog::route`](super::EventLog::route) said last.
     #[inline]
     pub fn record(&mut self, event: EventId, domain: Domain, counter: u64, correspondent: Domain) {
+        self.record_with(event, domain, counter, correspondent, [0; 3]);
+    }
+
+    /// The same, of an event that has arguments: whatever else it has to say.
+    #[inline]
+    pub fn record_with(
+        &mut self,
+        event: EventId,
+        domain: Domain,
+        counter: u64,
+        correspondent: Domain,
+        arguments: [u64; 3],
+    ) {
         if self.is_on(event) {
-            self.record_on(event, domain, counter, correspondent);
+            self.record_on(event, domain, counter, correspondent, &arguments);
         }
     }
 
@@ -84,6 +97,7 @@ impl Writer {
         domain: Domain,
         counter: u64,
         correspondent: Domain,
+        arguments: &[u64; 3],
     ) {
         let shape = &self.area.shape;
         if domain.index() >= shape.domains || event.index() >= shape.events {
@@ -123,7 +137,8 @@ impl Writer {
             Stamp::Tick => stamp::tick(),
             Stamp::Cycles => stamp::cycles(),
         };
-        ring.append(lines, [event.0, domain.0, correspondent.0], stamp, counter);
+        let ids = [event.0, domain.0, correspondent.0];
+        ring.append(lines, ids, stamp, arguments, counter);
     }
 }
 
@@ -154,7 +169,14 @@ impl Ring {
     }
 
     #[inline]
-    fn append(&mut self, lines: &[Line], ids: [u16; 3], stamp: u64, counter: u64) {
+    fn append(
+        &mut self,
+        lines: &[Line],
+        ids: [u16; 3],
+        stamp: u64,
+        arguments: &[u64; 3],
+        counter: u64,
+    ) {
         let format = self.format;
         let register = &lines[self.register / LINE].0;
         let at = self.start + ((self.index & self.mask) << self.shift) as usize;
@@ -174,8 +196,24 @@ impl Ring {
         let [event, domain, correspondent] = ids.map(u64::from);
         let fields = format.fields();
         let is_stamped = format.stamp() != Stamp::Off;
+        let [first, second, third] = *arguments;
         if fields.contain(Fields::ALL) && is_stamped {
             // All of a line.
+            let words = [
+                event,
+                domain,
+                correspondent,
+                stamp,
+                first,
+                second,
+                third,
+                counter,
+            ];
+            for (word, value) in line.iter().zip(words) {
+                word.store(value, Ordering::Relaxed);
+            }
+        } else if fields == Fields::USUAL && is_stamped {
+            // The front of a line.
             for (word, value) in line
                 .iter()
                 .zip([event, domain, correspondent, stamp, counter])
@@ -194,6 +232,9 @@ impl Ring {
             put(fields.contain(Fields::DOMAIN), domain);
             put(fields.contain(Fields::CORRESPONDENT), correspondent);
             put(is_stamped, stamp);
+            put(fields.contain(Fields::FIRST), first);
+            put(fields.contain(Fields::SECOND), second);
+            put(fields.contain(Fields::THIRD), third);
             // Last, since it is the one that is added up.
             put(fields.contain(Fields::COUNTER), counter);
         }
