@@ -290,7 +290,8 @@ impl Sender {
                 continue;
             };
             // What is queued since has numbers beyond those that wait.
-            let next = stream.stats.messages_sent - stream.send.queue.len() as u64;
+            let queued = stream.send.queue.len() as u64;
+            let next = stream.stats.messages_sent.saturating_sub(queued);
             self.told.tell(|| Observation::MessagesEncoded {
                 block,
                 messages: member.run(next),

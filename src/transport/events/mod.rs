@@ -40,7 +40,7 @@
 //! | [`BLOCK_DECODED`] | it is plain, and its turn has come | time | | block | plain length |
 //! | [`MESSAGE_DECODED`] | its messages are whole and in order | payload | stream | run | block |
 //! | [`MESSAGE_DELIVERED`] | messages are where `recv` takes them | payload | stream | run | |
-//! | [`BUDGET_CHANGED`] | the codec time of a connection, or of the node | ns/s from now on, or none << | | ns/s before | |
+//! | [`BUDGET_CHANGED`] | the codec time of a connection, or of the node | ns/s from now on | | ns/s before | |
 //! | [`LOAD_MEASURED`] | by the guard | millionths of all processors | | ns/s of budget | |
 //! | [`PATH_MEASURED`] | a probe's reply came | smoothed round trip | | shortest of late | rate of the link, bytes/s, or 0 |
 //! | [`CONTEXT_BEGUN`], [`CONTEXT_RESET`], [`CONTEXT_EVICTED`] | a history from block to block | 1 | arm | slot, group << 8, whether the peer's << 16 | |

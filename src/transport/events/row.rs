@@ -170,13 +170,13 @@ pub(super) const fn of_connection(connection: u32, rest: u32) -> u64 {
 
 pub(super) const fn arm_code(arm: Arm) -> u32 {
     let past = (arm.history as u32) | (arm.dictionary as u32) << 1;
-    arm.codec.to_wire() as u32 | (arm.level.0.cast_unsigned() as u32) << 8 | past << 16
+    arm.codec.to_wire() as u32 | (arm.level.0.to_ne_bytes()[0] as u32) << 8 | past << 16
 }
 
 const fn arm_of(code: u64) -> Arm {
     Arm {
         codec: CodecId::from_wire(code as u8),
-        level: Level(((code >> 8) as u8).cast_signed()),
+        level: Level(i8::from_ne_bytes([(code >> 8) as u8])),
         history: code >> 16 & 1 == 1,
         dictionary: code >> 17 & 1 == 1,
     }
