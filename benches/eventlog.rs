@@ -30,7 +30,7 @@ struct Configuration {
     format: Option<RowFormat>,
 }
 
-fn configurations() -> [Configuration; 6] {
+fn configurations() -> [Configuration; 7] {
     let fields = |fields, stamp| Some(RowFormat::new(fields, stamp));
     let row = |name, source, format| Configuration {
         name,
@@ -42,8 +42,13 @@ fn configurations() -> [Configuration; 6] {
         row("disabled", "2, -1", None),
         row("0 entries", "80, 26", fields(Fields::NONE, Stamp::Off)),
         row("1 entry", "161, 59", fields(Fields::EVENT, Stamp::Off)),
-        row("4 entries", "157, 72", fields(Fields::ALL, Stamp::Off)),
-        row("5 entries", "275, 264", fields(Fields::ALL, Stamp::Cycles)),
+        row("4 entries", "157, 72", fields(Fields::USUAL, Stamp::Off)),
+        row(
+            "5 entries",
+            "275, 264",
+            fields(Fields::USUAL, Stamp::Cycles),
+        ),
+        row("8 entries", "", fields(Fields::ALL, Stamp::Cycles)),
     ]
 }
 

@@ -22,6 +22,9 @@ pub(crate) struct EchoArguments {
     /// Do not limit codec time by the processor load.
     #[arg(long)]
     no_guard: bool,
+    /// Have an event log that `tautline top` and `tautline events` find by this process's number (docs/eventlog.md).
+    #[arg(long)]
+    event_log: bool,
     #[command(flatten)]
     tls: TlsArguments,
 }
@@ -37,6 +40,9 @@ pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
     let mut config = NodeConfig::default();
     if arguments.no_guard {
         config = config.guard(None);
+    }
+    if arguments.event_log {
+        config = config.event_log(crate::events::shared()?);
     }
     let config = arguments.tls.listening(&arguments.listen, config)?;
     let mut changes = Changes::at(&arguments.listen)?;

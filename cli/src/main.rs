@@ -7,6 +7,7 @@ mod corpus;
 mod demo;
 mod dict;
 mod echo;
+mod events;
 mod explain;
 mod failure;
 mod rate;
@@ -44,6 +45,10 @@ enum Command {
     #[cfg(unix)]
     #[command(hide = true)]
     BenchNode(bench::NodeArguments),
+    /// Events of a running process's transport: rows as they come, times of messages by stage.
+    Events(events::EventsArguments),
+    /// What a running process's transport does, second by second.
+    Top(events::TopArguments),
     /// Message containers: what is in them, and conversion.
     Corpus(corpus::CorpusArguments),
     /// Dictionaries: made of messages, looked into, checked.
@@ -80,6 +85,8 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Bench(arguments) => bench::run(arguments).await,
             #[cfg(unix)]
             Command::BenchNode(_) => Ok(()),
+            Command::Events(arguments) => events::run(arguments).await,
+            Command::Top(arguments) => events::run_top(arguments).await,
             Command::Corpus(_) | Command::Dict(_) => Ok(()),
         }
     });

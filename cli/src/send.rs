@@ -63,6 +63,9 @@ pub(crate) struct SendArguments {
     /// Do not limit codec time by the processor load.
     #[arg(long)]
     no_guard: bool,
+    /// Have an event log that `tautline top` and `tautline events` find by this process's number (docs/eventlog.md).
+    #[arg(long)]
+    event_log: bool,
     /// Say what the policy expects of each codec and level for a block like the latest, and why it
     /// takes it or not: those that come near the one taken, or =all. With --json always all.
     #[arg(
@@ -120,6 +123,9 @@ pub(crate) async fn run(mut arguments: SendArguments) -> Result<(), Failure> {
     let mut config = NodeConfig::default().session(session);
     if arguments.no_guard {
         config = config.guard(None);
+    }
+    if arguments.event_log {
+        config = config.event_log(crate::events::shared()?);
     }
     let name = arguments.tls_name.as_deref();
     let config = arguments.tls.connecting(&arguments.connect, name, config)?;

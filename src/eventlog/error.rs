@@ -77,3 +77,15 @@ pub enum ReadError {
     #[error("the log area could not be read: {0}")]
     Io(#[from] io::Error),
 }
+
+/// The log area of another process could not be set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetError {
+    /// It has no such event, domain or log, or it cannot be set so.
+    #[error(transparent)]
+    Log(#[from] EventLogError),
+    /// It could not be read or written.
+    #[error(transparent)]
+    Area(#[from] ReadError),
+}

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::BitOr;
 
-/// The most words of a row: five fields, rounded up to a power of two.
+/// The most words of a row: seven fields and a stamp, a cache line.
 pub(super) const MAX_ROW_WORDS: usize = 8;
 
 /// Number of an event in its log's list of them.
@@ -99,8 +99,16 @@ impl Fields {
     pub const COUNTER: Self = Self(4);
     /// The domain on the other side.
     pub const CORRESPONDENT: Self = Self(8);
-    /// All four.
-    pub const ALL: Self = Self(15);
+    /// The event's arguments: what each is, whoever makes the event says ([`Writer::record_with`](super::Writer::record_with)).
+    pub const FIRST: Self = Self(16);
+    /// The second argument.
+    pub const SECOND: Self = Self(32);
+    /// The third argument.
+    pub const THIRD: Self = Self(64);
+    /// The four that every event has.
+    pub const USUAL: Self = Self(15);
+    /// All seven. With a stamp, they fill a row of 64 bytes.
+    pub const ALL: Self = Self(127);
 
     /// Whether these hold all of `fields`.
     pub const fn contain(self, fields: Self) -> bool {
@@ -123,6 +131,9 @@ impl fmt::Debug for Fields {
             (Self::DOMAIN, "domain"),
             (Self::COUNTER, "counter"),
             (Self::CORRESPONDENT, "correspondent"),
+            (Self::FIRST, "first"),
+            (Self::SECOND, "second"),
+            (Self::THIRD, "third"),
         ];
         let held = names.iter().filter(|(field, _)| self.contain(*field));
         f.debug_set().entries(held.map(|(_, name)| name)).finish()
@@ -195,26 +206,26 @@ impl RowFormat {
             Stamp::Tick => 2,
             Stamp::Cycles => 3,
         };
-        self.fields.0 as u64 | stamp << 4 | (self.counting as u64) << 6
+        self.fields.0 as u64 | stamp << 8 | (self.counting as u64) << 10
     }
 
     /// What the low bits of `code` say: there is no code that says nothing.
     pub(super) const fn from_code(code: u64) -> Self {
         Self {
-            fields: Fields((code & 15) as u8),
-            stamp: match code >> 4 & 3 {
+            fields: Fields((code & 127) as u8),
+            stamp: match code >> 8 & 3 {
                 0 => Stamp::Off,
                 1 => Stamp::Virtual,
                 2 => Stamp::Tick,
                 _ => Stamp::Cycles,
             },
-            counting: code >> 6 & 1 == 1,
+            counting: code >> 10 & 1 == 1,
         }
     }
 }
 
 /// Bits of a format's code.
-pub(super) const FORMAT_BITS: u32 = 8;
+pub(super) const FORMAT_BITS: u32 = 16;
 
 /// Where an event of a domain goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -299,7 +310,7 @@ mod tests {
 
     #[test]
     fn codes_are_read_back() {
-        for code in 0..128 {
+        for code in (0..1 << 11).filter(|code| code & 128 == 0) {
             assert_eq!(RowFormat::from_code(code).code(), code);
         }
         for route in [
@@ -325,7 +336,9 @@ mod tests {
         assert_eq!(words(Fields::COUNTER, Stamp::Off), 1);
         assert_eq!(words(Fields::COUNTER, Stamp::Virtual), 2);
         assert_eq!(words(Fields::EVENT | Fields::COUNTER, Stamp::Tick), 4);
-        assert_eq!(words(Fields::ALL, Stamp::Off), 4);
+        assert_eq!(words(Fields::USUAL, Stamp::Off), 4);
+        assert_eq!(words(Fields::USUAL, Stamp::Cycles), 8);
+        assert_eq!(words(Fields::ALL, Stamp::Off), MAX_ROW_WORDS);
         assert_eq!(words(Fields::ALL, Stamp::Cycles), MAX_ROW_WORDS);
     }
 }

@@ -234,6 +234,30 @@ impl EventLog {
         Ok(())
     }
 
+    /// The domain of this name: one that has it already, or else the first that has none, which is named so from now on. `None` if all
+    /// have other names. It looks through the names one after another, so ask once and keep it.
+    pub fn domain_named(&self, name: &str) -> Option<Domain> {
+        let area = &*self.inner.area;
+        let wanted = name_words(name);
+        let control = self.inner.control.lock();
+        let _control = control.unwrap_or_else(PoisonError::into_inner);
+        for number in 0..area.shape.domains {
+            let at = area.shape.domain(number) + 1;
+            let words = wanted.iter().enumerate();
+            if words
+                .clone()
+                .all(|(word, wanted)| area.load(at + word) == *wanted)
+            {
+                return Some(Domain(number as u16));
+            }
+            if words.clone().all(|(word, _)| area.load(at + word) == 0) {
+                area.store_all(at, &wanted);
+                return Some(Domain(number as u16));
+            }
+        }
+        None
+    }
+
     /// A producer for one thread, named so; `None` if there are as many as there may be.
     pub fn writer(&self, name: &str) -> Option<Writer> {
         Writer::claim(&self.inner.area, name)
@@ -256,7 +280,7 @@ impl EventLog {
     }
 }
 
-fn known(what: &'static str, given: usize, count: usize) -> Result<(), EventLogError> {
+pub(super) fn known(what: &'static str, given: usize, count: usize) -> Result<(), EventLogError> {
     if given < count {
         Ok(())
     } else {

@@ -14,6 +14,8 @@ use std::path::Path;
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::area::{Line, Words};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::control::{Control, WritableWords};
 use super::error::ReadError;
 use super::reader::Reader;
 use super::sync::{Ordering, fence};
@@ -137,6 +139,20 @@ impl Words for Foreign {
     }
 }
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl WritableWords for Foreign {
+    fn store(&self, at: usize, value: u64) -> Result<(), ReadError> {
+        // Never beyond its end: it would not grow, but a file might.
+        if at >= self.words {
+            return Err(ReadError::Damaged("a word beyond its end"));
+        }
+        fence(Ordering::SeqCst);
+        Ok(self
+            .file
+            .write_all_at(&value.to_ne_bytes(), at as u64 * 8)?)
+    }
+}
+
 /// Reads the log area in a file, also while it is written, also after the process that wrote it is gone.
 ///
 /// # Errors
@@ -156,6 +172,28 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader, ReadError> {
 /// There is no such process, it is another user's (`PermissionDenied`), or it has no such area (`NotFound`).
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn attach(process: u32) -> Result<Reader, ReadError> {
+    open(find(process)?)
+}
+
+/// Sets what the log area of a running process records: the one that [`attach`] reads.
+///
+/// # Errors
+///
+/// As of [`attach`].
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn control(process: u32) -> Result<Control, ReadError> {
+    control_of(&find(process)?)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn control_of(path: &Path) -> Result<Control, ReadError> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let words = usize::try_from(file.metadata()?.len() / 8).unwrap_or(usize::MAX);
+    Control::new(Box::new(Foreign { file, words }))
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn find(process: u32) -> io::Result<std::path::PathBuf> {
     let directory = format!("/proc/{process}/fd");
     for entry in std::fs::read_dir(&directory)? {
         let path = entry?.path();
@@ -165,12 +203,11 @@ pub fn attach(process: u32) -> Result<Reader, ReadError> {
             .and_then(|target| target.strip_prefix("/memfd:"))
             .is_some_and(|name| name.strip_suffix(" (deleted)").unwrap_or(name) == NAME);
         if is_area {
-            return open(path);
+            return Ok(path);
         }
     }
     Err(io::Error::new(
         io::ErrorKind::NotFound,
         format!("process {process} has no event log to share"),
-    )
-    .into())
+    ))
 }

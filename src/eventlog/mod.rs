@@ -40,19 +40,24 @@
 //!
 //! * **Logs are in memory, cyclic, of fixed rows, and each thread has its own**, so that producers share nothing that any of them writes. The
 //!   oldest rows are overwritten; nobody waits for anybody.
-//! * **Rows** hold what the log's [`RowFormat`] says, each field 8 bytes, padded to a power of two.
+//! * **Rows** hold what the log's [`RowFormat`] says, each field 8 bytes, padded to a power of two. An event may have three arguments of its own.
 //! * **To keep the flood down**, a log may count instead (one row, counters added up), a route may let every *n*-th event of each
 //!   domain pass, and events within one domain may be left out.
 //! * **[`Reader`]s** never stop producers. What is overwritten while it is read is not handed out: rows are whole, and those lost are
 //!   counted exactly.
 //! * **Other processes** read an area by the process's number ([`EventLog::shared`], [`attach`]) or by its file ([`EventLog::create`], [`open`]), which may
-//!   be damaged or hostile.
+//!   be damaged or hostile; by the number they also say what is recorded ([`control()`]).
 //!
 //! Source: J. Stöß, *Using operating system instrumentation and event logging to support user-level multiprocessor schedulers* (2005),
 //! chapters 3 to 5. Other than there, an index counts all rows ever written, so that a round is told from none and times are not needed
 //! to tell new rows from old; and a pass that was overtaken keeps the rows that were not overwritten.
 
 mod area;
+#[cfg(all(
+    any(target_os = "linux", target_os = "android"),
+    not(all(test, tautline_loom))
+))]
+mod control;
 mod error;
 mod format;
 mod log;
@@ -67,16 +72,21 @@ mod sync;
 mod tests;
 mod writer;
 
-pub use self::error::{EventLogError, ReadError};
-pub use self::format::{Domain, EventId, EventKind, Fields, LogId, Route, RowFormat, Stamp};
-pub use self::log::{EventLog, EventLogConfig};
 #[cfg(all(
     any(target_os = "linux", target_os = "android"),
     not(all(test, tautline_loom))
 ))]
-pub use self::mapped::attach;
+pub use self::control::{Control, Settings};
+pub use self::error::{EventLogError, ReadError, SetError};
+pub use self::format::{Domain, EventId, EventKind, Fields, LogId, Route, RowFormat, Stamp};
+pub use self::log::{EventLog, EventLogConfig};
 #[cfg(all(unix, not(all(test, tautline_loom))))]
 pub use self::mapped::open;
+#[cfg(all(
+    any(target_os = "linux", target_os = "android"),
+    not(all(test, tautline_loom))
+))]
+pub use self::mapped::{attach, control};
 pub use self::reader::{Counts, ReadStats, Reader, Row};
 pub use self::recorder::Recorder;
 pub use self::stamp::Timebase;

@@ -33,6 +33,12 @@ pub struct Row {
     pub correspondent: Option<Domain>,
     /// When, as the log's [`Stamp`] says.
     pub stamp: Option<u64>,
+    /// The event's arguments, which mean what whoever made it says.
+    pub first: Option<u64>,
+    /// See `first`.
+    pub second: Option<u64>,
+    /// See `first`.
+    pub third: Option<u64>,
 }
 
 /// What became of the rows that were written since the reader began, as far as it has read: each is in one of these, but for
@@ -348,10 +354,11 @@ fn row(writer: usize, log: usize, number: u64, format: RowFormat, words: &[u64])
     let stamp = (format.stamp() != Stamp::Off)
         .then(|| words.next())
         .flatten();
-    let counter = fields
-        .contain(Fields::COUNTER)
-        .then(|| words.next())
-        .flatten();
+    let mut word = |field| fields.contain(field).then(|| words.next()).flatten();
+    let first = word(Fields::FIRST);
+    let second = word(Fields::SECOND);
+    let third = word(Fields::THIRD);
+    let counter = word(Fields::COUNTER);
     Row {
         writer,
         log: LogId(log as u16),
@@ -361,5 +368,8 @@ fn row(writer: usize, log: usize, number: u64, format: RowFormat, words: &[u64])
         counter,
         correspondent,
         stamp,
+        first,
+        second,
+        third,
     }
 }

@@ -40,13 +40,33 @@ impl Recorder {
     /// As [`Writer::record`].
     #[inline]
     pub fn record(&self, event: EventId, domain: Domain, counter: u64, correspondent: Domain) {
+        self.record_with(event, domain, counter, correspondent, [0; 3]);
+    }
+
+    /// As [`Writer::record_with`].
+    #[inline]
+    pub fn record_with(
+        &self,
+        event: EventId,
+        domain: Domain,
+        counter: u64,
+        correspondent: Domain,
+        arguments: [u64; 3],
+    ) {
         if self.is_on(event) {
-            self.record_on(event, domain, counter, correspondent);
+            self.record_on(event, domain, counter, correspondent, &arguments);
         }
     }
 
     #[inline(never)]
-    fn record_on(&self, event: EventId, domain: Domain, counter: u64, correspondent: Domain) {
+    fn record_on(
+        &self,
+        event: EventId,
+        domain: Domain,
+        counter: u64,
+        correspondent: Domain,
+        arguments: &[u64; 3],
+    ) {
         // A thread that ends has none any more, and one that records while it records has it in use: neither can be here but for
         // an event within another's, of which there are none.
         let recorded = WRITERS.try_with(|writers| {
@@ -56,7 +76,7 @@ impl Recorder {
                 .position(|known| Arc::ptr_eq(&known.area, &self.area));
             let at = known.unwrap_or_else(|| self.begin(&mut writers));
             let writer = writers[at].writer.as_mut()?;
-            writer.record_on(event, domain, counter, correspondent);
+            writer.record_on(event, domain, counter, correspondent, arguments);
             Some(())
         });
         if !matches!(recorded, Ok(Some(()))) {

@@ -14,7 +14,7 @@ use super::format::{MAX_ROW_WORDS, RowFormat};
 /// Words of a cache line.
 pub(super) const LINE: usize = 8;
 /// What a log area begins with: "tautlog" and the version of this layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"tautlog\x01");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"tautlog\x02");
 /// Words of the header.
 pub(super) const HEADER: usize = 2 * LINE;
 /// Words of an event, a domain: a name, and one word more.

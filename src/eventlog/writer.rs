@@ -26,8 +26,17 @@ struct Ring {
     /// Row's number to place: its lowest bits, times words of a row.
     mask: u64,
     shift: u32,
-    /// Rows have all fields and the time stamp counter, one after another: what is written most often.
-    is_full: bool,
+    layout: Layout,
+}
+
+/// Of what rows consist, as far as there is a shorter way to write them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// The fields that every event has, and the time stamp counter, one row after another.
+    Usual,
+    /// All fields, and the same.
+    All,
+    Other,
 }
 
 /// What a row may hold but its time.
@@ -35,6 +44,7 @@ struct Row {
     event: u64,
     domain: u64,
     correspondent: u64,
+    arguments: [u64; 3],
     counter: u64,
 }
 
@@ -82,8 +92,21 @@ impl Writer {
     /// Where it goes, if anywhere, is what [`EventLog::route`](super::EventLog::route) said last.
     #[inline]
     pub fn record(&mut self, event: EventId, domain: Domain, counter: u64, correspondent: Domain) {
+        self.record_with(event, domain, counter, correspondent, [0; 3]);
+    }
+
+    /// The same, of an event that has arguments: whatever else it has to say.
+    #[inline]
+    pub fn record_with(
+        &mut self,
+        event: EventId,
+        domain: Domain,
+        counter: u64,
+        correspondent: Domain,
+        arguments: [u64; 3],
+    ) {
         if self.is_on(event) {
-            self.record_on(event, domain, counter, correspondent);
+            self.record_on(event, domain, counter, correspondent, &arguments);
         }
     }
 
@@ -94,6 +117,7 @@ impl Writer {
         domain: Domain,
         counter: u64,
         correspondent: Domain,
+        arguments: &[u64; 3],
     ) {
         let shape = &self.area.shape;
         if domain.index() >= shape.domains || event.index() >= shape.events {
@@ -119,12 +143,13 @@ impl Writer {
             event: event.0.into(),
             domain: domain.0.into(),
             correspondent: correspondent.0.into(),
+            arguments: *arguments,
             counter,
         };
-        if ring.is_full {
-            ring.append_full(lines, &row);
-        } else {
-            ring.append(lines, &row, &mut self.stamps);
+        match ring.layout {
+            Layout::Usual => ring.append_usual(lines, &row),
+            Layout::All => ring.append_all(lines, &row),
+            Layout::Other => ring.append(lines, &row, &mut self.stamps),
         }
     }
 }
@@ -168,22 +193,44 @@ impl Ring {
             index: area.load(register + register::INDEX),
             mask: 0,
             shift: 0,
-            is_full: false,
+            layout: Layout::Other,
         };
         ring.fit(shape, log);
         ring
     }
 
-    /// A row that fills most of a line: all fields, and the time stamp counter.
     #[inline]
-    fn append_full(&mut self, lines: &[Line], row: &Row) {
+    fn append_usual(&mut self, lines: &[Line], row: &Row) {
         let stamp = stamp::cycles();
+        let words = [row.event, row.domain, row.correspondent, stamp, row.counter];
+        self.put(lines, words);
+    }
+
+    #[inline]
+    fn append_all(&mut self, lines: &[Line], row: &Row) {
+        let stamp = stamp::cycles();
+        let [first, second, third] = row.arguments;
+        let words = [
+            row.event,
+            row.domain,
+            row.correspondent,
+            stamp,
+            first,
+            second,
+            third,
+            row.counter,
+        ];
+        self.put(lines, words);
+    }
+
+    /// A row that begins a line and takes more than half of it.
+    #[inline]
+    fn put<const WORDS: usize>(&mut self, lines: &[Line], words: [u64; WORDS]) {
         let at = self.start + ((self.index & self.mask) << self.shift) as usize;
         let line = &lines[at / LINE].0;
         // As in `append`.
         fence(Ordering::Release);
-        let values = [row.event, row.domain, row.correspondent, stamp, row.counter];
-        for (word, value) in line.iter().zip(values) {
+        for (word, value) in line.iter().zip(words) {
             word.store(value, Ordering::Relaxed);
         }
         self.index += 1;
@@ -228,6 +275,10 @@ impl Ring {
         put(fields.contain(Fields::DOMAIN), row.domain);
         put(fields.contain(Fields::CORRESPONDENT), row.correspondent);
         put(format.stamp() != Stamp::Off, stamp);
+        let [first, second, third] = row.arguments;
+        put(fields.contain(Fields::FIRST), first);
+        put(fields.contain(Fields::SECOND), second);
+        put(fields.contain(Fields::THIRD), third);
         // Last, since it is the one that is added up.
         put(fields.contain(Fields::COUNTER), counter);
         self.index += 1;
@@ -258,7 +309,12 @@ impl Ring {
 
     fn fit(&mut self, shape: &Shape, log: usize) {
         let words = self.format.row_words();
-        self.is_full = self.format == RowFormat::new(Fields::ALL, Stamp::Cycles);
+        let stamped = |fields| RowFormat::new(fields, Stamp::Cycles);
+        self.layout = match self.format {
+            format if format == stamped(Fields::USUAL) => Layout::Usual,
+            format if format == stamped(Fields::ALL) => Layout::All,
+            _ => Layout::Other,
+        };
         self.shift = words.max(1).trailing_zeros();
         self.mask = if self.format.is_counting() || words == 0 {
             0

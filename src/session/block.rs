@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::observer::MessageRun;
 use super::retained::Retained;
 use super::sender::SendCredit;
 use super::stream::{Company, Queued, SendStream};
@@ -19,6 +20,19 @@ pub(super) struct Member {
     pub(super) plain: usize,
     /// What left the stream's queue, as it was counted there.
     pub(super) drained: usize,
+}
+
+impl Member {
+    /// Its messages, where `next` is the number of the first that is not among them.
+    pub(super) fn run(&self, next: u64) -> MessageRun {
+        let count = u64::from(self.messages);
+        MessageRun {
+            stream: self.stream,
+            first: next.saturating_sub(count),
+            count,
+            bytes: (self.drained as u64).saturating_sub(count * MESSAGE_CHARGE),
+        }
+    }
 }
 
 /// A block being built.

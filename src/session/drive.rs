@@ -11,6 +11,7 @@ use super::event::Event;
 use super::job::{
     DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, JobTime, ShadowJob, ShadowedBlock,
 };
+use super::observer::Observation;
 use super::receiver::Taken;
 use super::retained::Frame;
 use super::sender::late_bytes;
@@ -242,6 +243,11 @@ impl Session {
         // A guard begins with nothing, before it has measured anything: that says nothing of this end.
         self.states_budget = self.has_budget || rate != Some(BudgetRate::ZERO);
         self.has_budget = true;
+        let old = self.sender.budget.rate();
+        if old != rate {
+            let changed = Observation::BudgetChanged { old, new: rate };
+            self.sender.told.tell(|| changed);
+        }
         match rate {
             Some(rate) => self.sender.budget.set_rate(now, rate),
             None => self.sender.budget.set_unlimited(),

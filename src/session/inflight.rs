@@ -217,6 +217,17 @@ impl Inflight {
         self.blocks_sent
     }
 
+    /// Blocks of which the socket has taken all, of those sent: the number of the first that it has not. Those that are forgotten
+    /// count as whatever they were.
+    pub(super) fn blocks_written(&self) -> u64 {
+        self.blocks_acked() + self.written as u64
+    }
+
+    /// Blocks that were acknowledged, those that are forgotten with them.
+    pub(super) fn blocks_acked(&self) -> u64 {
+        self.blocks_sent - self.blocks.len() as u64
+    }
+
     /// Numbered frames that the peer has not acknowledged.
     pub(super) const fn unacked(&self) -> u64 {
         self.sent - self.acked

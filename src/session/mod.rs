@@ -27,6 +27,7 @@ mod job;
 #[cfg(feature = "transport")]
 mod lane;
 mod limits;
+mod observer;
 mod output;
 mod path;
 mod peer;
@@ -41,6 +42,7 @@ mod stream;
 mod trace;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -63,6 +65,8 @@ pub use self::limits::Limits;
 use self::limits::OpenRate;
 #[cfg(feature = "quic")]
 pub(crate) use self::limits::{DecodeTime, OpenRate};
+use self::observer::Told;
+pub use self::observer::{ContextChange, DictionaryChange, MessageRun, Observation, Observer};
 use self::path::Path;
 use self::receiver::Receiver;
 pub use self::resume::Delivery;
@@ -225,6 +229,15 @@ impl Session {
             wrote_at: now,
             config,
         })
+    }
+
+    /// Has somebody told what the session does from here on.
+    pub fn observe(&mut self, observer: Arc<dyn Observer>) {
+        let told = Told::to(observer);
+        self.receiver.told = told.clone();
+        self.receiver.dictionaries.told = told.clone();
+        self.sender.dictionaries.told = told.clone();
+        self.sender.told = told;
     }
 
     // ---- the application's side
@@ -503,6 +516,24 @@ impl Session {
         stats.queued_bytes = stream.send.queued_bytes as u64;
         stats.reports = self.sender.explain(stream, &self.path);
         Some(stats)
+    }
+
+    /// How many messages of a stream were given to [`Self::send`] in all: each has its number, from 0.
+    pub fn messages_sent(&self, id: StreamId) -> Option<u64> {
+        Some(self.streams.peek(id)?.stats.messages_sent)
+    }
+
+    /// The messages that [`Self::recv`] would give of a stream; `None` if it would give none.
+    pub fn messages_waiting(&self, id: StreamId) -> Option<MessageRun> {
+        let stream = self.streams.peek(id)?;
+        let queue = &stream.recv.queue;
+        let count = queue.len() as u64;
+        (count > 0).then(|| MessageRun {
+            stream: id,
+            first: stream.stats.messages_received.saturating_sub(count),
+            count,
+            bytes: queue.iter().map(|it| it.payload.len() as u64).sum(),
+        })
     }
 
     /// What this session knows of the way to its peer and of the codecs, for the next session with

@@ -1,6 +1,7 @@
 //! What the peer says: its hello, and the control frames that change the session.
 
 use super::dictionaries::FIRST_DICTIONARY_SLOT;
+use super::observer::Observation;
 use super::{
     Event, HEADER_SLACK, MIN_WINDOW, Peer, Session, SessionError, State, features, receiver,
 };
@@ -248,9 +249,15 @@ impl Session {
         let known = &mut self.path.known;
         let rtt_min = known.rtt.min();
         let position = self.sender.output.position();
+        let first = self.sender.inflight.blocks_acked();
         self.sender
             .inflight
             .on_ack(now, ack, position, rtt_min, &mut known.link)?;
+        let count = self.sender.inflight.blocks_acked() - first;
+        if count > 0 {
+            let acknowledged = Observation::BlocksAcknowledged { first, count };
+            self.sender.told.tell(|| acknowledged);
+        }
         self.sender.flight.on_ack();
         ack.decoded
             .iter()
@@ -264,6 +271,11 @@ impl Session {
         self.sender
             .inflight
             .on_probe_reply(now, reply, &mut known.rtt, &mut known.link);
+        self.sender.told.tell(|| Observation::RoundTrip {
+            rtt: known.rtt.smoothed(),
+            rtt_min: known.rtt.min(),
+            link_rate: known.link.link_rate(),
+        });
         known.decode.fade();
         let load = CpuLoad::new(f64::from(reply.load_permille) / 1000.0);
         self.peer_load = Some(load);

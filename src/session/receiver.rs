@@ -1,24 +1,28 @@
 //! The receiving side: frames from bytes, blocks to messages, in the order of the wire.
 
+mod records;
+
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+pub(super) use self::records::end;
+use self::records::{FirstStream, deliver_record, delivered_by, is_pinning, tell_run};
 use super::credit::RecvCredit;
 use super::dictionaries::{DictionaryConfig, DictionaryMemory, RecvDictionaries};
 use super::event::Event;
 use super::history::RecvHistory;
 use super::job::{DecodeJob, DecodedBlock};
 use super::limits::{DecodeTime, Limits, check_expansion};
-use super::stream::{Message, Partial, RecvStream, Streams};
-use crate::codecs::{CodecId, takes_dictionary};
+use super::observer::{ContextChange, MessageRun, Observation, Told};
+use super::stream::Streams;
+use crate::codecs::{Arm, CodecId, takes_dictionary};
 use crate::dictionary::Dictionary;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{
-    Ack, BlockHeader, Check, CloseCode, Control, DecodeReport, Define, Frame, GroupId,
-    MESSAGE_CHARGE, Record, RecordKind, RecordReader, SLOTS, Slot, StreamId, WireError,
-    parse_frame,
+    Ack, BlockHeader, Check, Control, DecodeReport, Define, Frame, GroupId, RecordReader, SLOTS,
+    Slot, StreamId, WireError, parse_frame,
 };
 
 /// Frames after which an acknowledgement does not wait any longer.
@@ -27,9 +31,6 @@ const ACK_FRAMES: u64 = 32;
 const QUICK_FRAMES: u64 = 16;
 /// Bytes after which it does not either.
 const ACK_BYTES: u64 = 128 << 10;
-
-/// How many times its own length a payload in a block of several streams may hold in memory.
-const MAX_PINNED: usize = 8;
 
 /// What blocks of a slot are in.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ struct Group {
 #[derive(Debug)]
 enum Inbound {
     Block {
+        /// Blocks that were found in the input before.
+        number: u64,
         header: BlockHeader,
         group: GroupId,
         /// Whether it may have messages of this group's streams only.
@@ -62,8 +65,14 @@ enum Inbound {
 
 #[derive(Debug)]
 enum BlockState {
-    Decoding { number: u64 },
-    Plain { bytes: Bytes, crc: u32 },
+    Decoding {
+        number: u64,
+    },
+    Plain {
+        bytes: Bytes,
+        crc: u32,
+        decode: Duration,
+    },
 }
 
 #[derive(Debug)]
@@ -84,6 +93,9 @@ pub(super) struct Receiver {
     pub(super) decode_time: DecodeTime,
     accepts: fn(CodecId) -> bool,
     pub(super) blocks: u64,
+    /// .. and those that were found in the input.
+    blocks_found: u64,
+    pub(super) told: Told,
     /// Blocks and control frames that take effect in order, as far as they have.
     frames: u64,
     pub(super) wire_bytes: u64,
@@ -133,6 +145,8 @@ impl Receiver {
             limits,
             accepts: |codec| crate::codecs::info(codec).is_some(),
             blocks: 0,
+            blocks_found: 0,
+            told: Told::default(),
             frames: 0,
             wire_bytes: 0,
             decode_nanos: 0,
@@ -172,6 +186,8 @@ impl Receiver {
         self.with_check = old.with_check;
         self.acknowledges_all = old.acknowledges_all;
         self.blocks = old.blocks;
+        self.blocks_found = old.blocks;
+        self.told = old.told;
         self.decode_nanos = old.decode_nanos;
         self.decode_time = old.decode_time;
         self.dictionaries = old.dictionaries;
@@ -311,6 +327,8 @@ impl Receiver {
             });
         }
         let prime = dictionary.as_ref().map(|(_, it)| it.content().clone());
+        let had = self.history.has(define.slot);
+        let primed = prime.as_ref().map_or(0, Bytes::len);
         self.history.define(
             define.slot,
             define.codec,
@@ -323,7 +341,36 @@ impl Receiver {
             group: define.group,
             dictionary,
         });
+        let (slot, group) = (define.slot, define.group);
+        if had {
+            self.tell_context(ContextChange::Evicted, slot, group, None);
+        }
+        if define.history.is_some() {
+            let codec = Some(define.codec);
+            self.tell_context(ContextChange::Begun, slot, group, codec);
+            if primed > 0 {
+                let change = ContextChange::Primed { bytes: primed };
+                self.tell_context(change, slot, group, codec);
+            }
+        }
         Ok(())
+    }
+
+    /// A history of what the peer sends.
+    fn tell_context(
+        &self,
+        change: ContextChange,
+        slot: Slot,
+        group: GroupId,
+        codec: Option<CodecId>,
+    ) {
+        self.told.tell(|| Observation::Context {
+            change,
+            received: true,
+            slot,
+            group,
+            arm: codec.map(|codec| Arm::new(codec, 0).with_history()),
+        });
     }
 
     /// Nothing more comes with a dictionary: slots with it stand for nothing. Blocks that wait to be
@@ -370,6 +417,17 @@ impl Receiver {
         let (codec, group) = (binding.codec, binding.group);
         let dictionary = binding.dictionary.as_ref().map(|(_, it)| it.clone());
         let place = self.history.on_header(slot, header.epoch)?;
+        let number = self.blocks_found;
+        self.blocks_found += 1;
+        let body_len = body.len();
+        self.told.tell(|| Observation::BlockReceived {
+            block: number,
+            codec,
+            body_len,
+        });
+        if header.epoch.is_some() {
+            self.tell_context(ContextChange::Reset, slot, group, Some(codec));
+        }
         let state = if codec == CodecId::IDENTITY {
             let actual = body.len();
             if let Some(declared) = header.plain_len.filter(|declared| *declared != actual) {
@@ -380,7 +438,11 @@ impl Receiver {
             } else {
                 0
             };
-            BlockState::Plain { bytes: body, crc }
+            BlockState::Plain {
+                bytes: body,
+                crc,
+                decode: Duration::ZERO,
+            }
         } else {
             let most_plain = self.limits.expanded(body.len());
             check_expansion(header.plain_len.unwrap_or(0), most_plain)?;
@@ -401,6 +463,7 @@ impl Receiver {
             BlockState::Decoding { number }
         };
         self.inbound.push_back(Inbound::Block {
+            number,
             header,
             group,
             is_closed: place.is_some(),
@@ -428,7 +491,11 @@ impl Receiver {
         for inbound in &mut self.inbound {
             if let Inbound::Block { state, .. } = inbound {
                 if matches!(state, BlockState::Decoding { number } if *number == block.number) {
-                    *state = BlockState::Plain { bytes, crc };
+                    *state = BlockState::Plain {
+                        bytes,
+                        crc,
+                        decode: elapsed,
+                    };
                     break;
                 }
             }
@@ -484,12 +551,18 @@ impl Receiver {
                     return Ok(Some(control));
                 }
                 Some(Inbound::Block {
+                    number,
                     header,
                     group,
                     is_closed,
-                    state: BlockState::Plain { bytes, crc },
+                    state: BlockState::Plain { bytes, crc, decode },
                 }) => {
                     let company = (group, is_closed);
+                    self.told.tell(|| Observation::BlockDecoded {
+                        block: number,
+                        plain_len: bytes.len(),
+                        decode,
+                    });
                     self.deliver_block(&header, company, (bytes, crc), streams, credit, events)?;
                 }
                 _ => return Ok(None),
@@ -526,6 +599,7 @@ impl Receiver {
         let max_message = self.limits.max_message as u64;
         let block_len = plain.len();
         let mut first = FirstStream::default();
+        let mut run: Option<MessageRun> = None;
         loop {
             let continues = |id: StreamId| {
                 streams
@@ -544,11 +618,32 @@ impl Receiver {
             {
                 record.payload = Bytes::copy_from_slice(&record.payload);
             }
+            let part = self
+                .told
+                .is_anyone()
+                .then(|| delivered_by(&record, streams))
+                .flatten();
             if let Some(id) = deliver_record(record, max_message, streams, credit, events)? {
                 if self.to_credit.last() != Some(&id) {
                     self.to_credit.push(id);
                 }
             }
+            if let Some((stream, bytes)) = part {
+                if let Some(done) = run.take_if(|run| run.stream != stream) {
+                    tell_run(&self.told, self.blocks, done, streams);
+                }
+                let run = run.get_or_insert(MessageRun {
+                    stream,
+                    first: 0,
+                    count: 0,
+                    bytes: 0,
+                });
+                run.count += 1;
+                run.bytes += bytes;
+            }
+        }
+        if let Some(run) = run {
+            tell_run(&self.told, self.blocks, run, streams);
         }
         self.blocks += 1;
         self.frames += 1;
@@ -603,187 +698,4 @@ pub(super) enum Taken {
     Ordered,
     /// A control frame that takes effect at once.
     Control(Control),
-}
-
-/// Whether a payload would hold far more memory than it is charged for.
-const fn is_pinning(payload: &Bytes, block_len: usize) -> bool {
-    payload.len() * MAX_PINNED < block_len
-}
-
-/// The stream that a block begins with, and how much of the block is its.
-#[derive(Debug, Default)]
-struct FirstStream {
-    stream: Option<StreamId>,
-    messages: usize,
-    bytes: usize,
-    is_alone: bool,
-}
-
-impl FirstStream {
-    /// Whether the block has messages of several streams: then one that is read would not free the
-    /// block's memory while another is not, so small payloads must be copied. Those that the first
-    /// stream has already are copied once another shows.
-    fn is_mixed(&mut self, record: &Record, block_len: usize, streams: &mut Streams) -> bool {
-        match self.stream {
-            None => {
-                self.stream = Some(record.stream);
-                self.is_alone = true;
-            }
-            Some(first) if self.is_alone && record.stream != first => {
-                self.is_alone = false;
-                if self.bytes * MAX_PINNED < block_len {
-                    if let Some(stream) = streams.find(first) {
-                        for message in stream.recv.queue.iter_mut().rev().take(self.messages) {
-                            message.payload = Bytes::copy_from_slice(&message.payload);
-                        }
-                    }
-                }
-            }
-            Some(_) => {}
-        }
-        if self.is_alone {
-            self.messages += usize::from(!record.more);
-            self.bytes += record.payload.len();
-        }
-        !self.is_alone
-    }
-}
-
-/// Delivers a message or keeps a fragment. The stream, if its window may have to grow.
-fn deliver_record(
-    record: Record,
-    max_message: u64,
-    streams: &mut Streams,
-    credit: &mut RecvCredit,
-    events: &mut VecDeque<Event>,
-) -> Result<Option<StreamId>, WireError> {
-    let Record {
-        stream: id,
-        kind,
-        message_len,
-        more,
-        payload,
-    } = record;
-    if more && payload.is_empty() {
-        return Err(WireError::Unexpected {
-            what: "an empty fragment before the last",
-        });
-    }
-    let stream = streams.find(id).ok_or(WireError::Unexpected {
-        what: "a message on a stream that is not open",
-    })?;
-    let recv = &mut stream.recv;
-    if recv.ended.is_some() {
-        return Err(WireError::Unexpected {
-            what: "a message on a stream that its sender has closed",
-        });
-    }
-    let charge = if kind.is_some() { MESSAGE_CHARGE } else { 0 };
-    let taken = payload.len() as u64 + charge;
-    recv.on_received(taken);
-    if recv.received > recv.limit {
-        return Err(WireError::FieldTooLarge {
-            field: "window used",
-            given: recv.received,
-            max: recv.limit,
-        });
-    }
-    credit.on_received(taken)?;
-    let message = match kind {
-        Some(kind) if !more => {
-            check_len(payload.len() as u64, max_message)?;
-            Message { payload, kind }
-        }
-        Some(kind) => {
-            let message_len = message_len.unwrap_or(0);
-            check_len(message_len, max_message)?;
-            recv.partial = Some(Partial {
-                kind,
-                message_len,
-                bytes: BytesMut::new(),
-            });
-            continue_partial(recv, &payload, true)?;
-            return Ok(Some(id));
-        }
-        None => match continue_partial(recv, &payload, more)? {
-            Some(message) => message,
-            None => return Ok(Some(id)),
-        },
-    };
-    recv.on_message();
-    stream.stats.messages_received += 1;
-    stream.stats.payload_received += message.payload.len() as u64;
-    if recv.discards {
-        recv.release(message.charge() as u64, credit);
-        return Ok(Some(id));
-    }
-    if recv.queue.is_empty() {
-        events.push_back(Event::Readable(id));
-    }
-    recv.queue.push_back(message);
-    Ok(None)
-}
-
-fn check_len(given: u64, max: u64) -> Result<(), WireError> {
-    if given > max {
-        Err(WireError::FieldTooLarge {
-            field: "message length",
-            given,
-            max,
-        })
-    } else {
-        Ok(())
-    }
-}
-
-/// Appends a fragment; the message, if it was the last. A fragment too many or too few is an error.
-fn continue_partial(
-    recv: &mut RecvStream,
-    payload: &[u8],
-    more: bool,
-) -> Result<Option<Message>, WireError> {
-    let Some(partial) = &mut recv.partial else {
-        return Ok(None);
-    };
-    let len = partial.bytes.len() as u64 + payload.len() as u64;
-    if len > partial.message_len || (!more && len < partial.message_len) {
-        return Err(WireError::Unexpected {
-            what: "fragments longer or shorter than their message",
-        });
-    }
-    partial.bytes.extend_from_slice(payload);
-    if more {
-        return Ok(None);
-    }
-    let kind: RecordKind = partial.kind;
-    let payload = recv
-        .partial
-        .take()
-        .map(|partial| partial.bytes.freeze())
-        .unwrap_or_default();
-    Ok(Some(Message { payload, kind }))
-}
-
-/// Ends a stream's receiving direction.
-pub(super) fn end(
-    recv: &mut RecvStream,
-    code: CloseCode,
-    credit: &mut RecvCredit,
-) -> Result<(), WireError> {
-    if recv.ended.is_some() {
-        return Err(WireError::Unexpected {
-            what: "a stream that is closed twice",
-        });
-    }
-    if let Some(partial) = recv.partial.take() {
-        if code == CloseCode::Finished {
-            return Err(WireError::Unexpected {
-                what: "a stream that is finished inside a message",
-            });
-        }
-        recv.release(partial.bytes.len() as u64 + MESSAGE_CHARGE, credit);
-    }
-    recv.ended = Some(code);
-    recv.end_credit(credit);
-    Ok(())
 }

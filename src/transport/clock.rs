@@ -54,6 +54,11 @@ impl Stopwatch {
         }
     }
 
+    /// When the job was started.
+    pub(super) const fn started(&self) -> Time {
+        self.started
+    }
+
     /// The time it is, and how long the job took.
     pub(super) fn stop(self) -> (Time, JobTime) {
         let now = self.clock.now();

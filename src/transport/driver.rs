@@ -1,6 +1,7 @@
 //! The task that owns a connection's session and socket.
 
 mod lanes;
+mod queued;
 mod work;
 
 use core::future::Future;
@@ -18,7 +19,9 @@ use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
+use self::queued::QueuedRun;
 use self::work::{Done, steps_aside};
+use super::SessionEvents;
 use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::{Grant, Granted};
@@ -80,6 +83,8 @@ pub(super) struct Driver<I> {
     another: Another<I>,
     session: Session,
     shared: Arc<Shared>,
+    events: SessionEvents,
+    queued: QueuedRun,
     /// If the connection may have several.
     lane: Option<Arc<dyn Lane>>,
     node: Arc<NodeShared>,
@@ -128,6 +133,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             another,
             session,
             lane: shared.lane.get().cloned(),
+            events: shared.events.get().cloned().unwrap_or_default(),
+            queued: QueuedRun::default(),
             shared,
             node,
             now: clock.now(),
@@ -216,11 +223,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
 
     fn take_commands(&mut self, cx: &Context<'_>) -> bool {
         let mut commands = core::mem::take(&mut self.commands);
-        self.shared.take_commands(&mut commands, cx.waker());
+        let since = self.shared.take_commands(&mut commands, cx.waker());
         let any = !commands.is_empty();
+        self.begin_queued(since);
         for command in commands.drain(..) {
             self.on_command(command);
         }
+        self.end_queued();
         self.commands = commands;
         any
     }
@@ -233,7 +242,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 kind,
                 sensitive,
             } => {
-                let len = payload.len() + MESSAGE_CHARGE as usize;
+                let bytes = payload.len();
+                let len = bytes + MESSAGE_CHARGE as usize;
                 let sent = if sensitive {
                     self.session.send_sensitive(stream, payload, kind)
                 } else {
@@ -245,6 +255,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                         shared.room.give_back(len);
                         shared.room.close();
                     }
+                } else {
+                    self.count_queued(stream, bytes);
                 }
             }
             Command::Release { stream, charge } => self.session.release(stream, charge),
@@ -261,6 +273,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     None => self.session.open(&name, config),
                 };
                 let result = opened.map(|id| {
+                    self.events.on_stream(id, &name);
                     let stream = Arc::new(StreamShared::new(id, name));
                     self.streams.insert(id, Arc::clone(&stream));
                     self.shared.count_streams(self.streams.len());
@@ -270,6 +283,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 let _ = reply.send(result);
             }
             Command::Drop { stream } => {
+                // It may be the last that the session knows of it.
+                self.end_queued();
                 self.session.finish(stream);
                 self.session.discard(stream);
                 self.streams.remove(&stream);
@@ -400,6 +415,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 }
                 Event::StreamOpened(id) => {
                     let name = self.session.stream_name(id).unwrap_or_default().to_owned();
+                    self.events.on_stream(id, &name);
                     let stream = Arc::new(StreamShared::new(id, name));
                     self.streams.insert(id, Arc::clone(&stream));
                     self.shared.count_streams(self.streams.len());
@@ -483,6 +499,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     fn deliver(&mut self, id: StreamId) {
+        let delivered = self.events.wants_delivered();
+        let delivered = delivered
+            .then(|| self.session.messages_waiting(id))
+            .flatten();
         let released = if let Some(stream) = self.streams.get(&id) {
             let short = self.session.is_short_of_memory();
             stream.deliver(short, |into| self.session.recv_all(id, into))
@@ -491,6 +511,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.session.recv_all(id, &mut dropped);
             dropped.iter().map(Message::charge).sum()
         };
+        if let Some(run) = delivered {
+            queued::in_rows(run, |run| self.events.delivered(run));
+        }
         if released > 0 {
             self.session.release(id, released);
         }

@@ -11,6 +11,8 @@ mod connection;
 mod dictionaries;
 mod driver;
 mod error;
+#[cfg(feature = "eventlog")]
+pub mod events;
 mod faults;
 mod guard;
 mod history;
@@ -30,6 +32,13 @@ mod shared;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(not(feature = "eventlog"))]
+mod unrecorded;
+
+#[cfg(feature = "eventlog")]
+use self::events::{NodeEvents, SessionEvents};
+#[cfg(not(feature = "eventlog"))]
+use self::unrecorded::{NodeEvents, SessionEvents};
 
 pub use self::address::{Address, ParseAddressError};
 pub use self::connection::{Connection, Received, Sensitive, Stream};

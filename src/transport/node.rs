@@ -26,7 +26,7 @@ use super::load::{LoadReadError, LoadReader};
 use super::memory::{KnownAs, PeerMemory};
 use super::resume::{Another, Carrier, Dial, Redial, Resumable, ResumeConfig};
 use super::shared::{Shared, lock};
-use super::{Address, ConnectError, PeerIdentity, socket};
+use super::{Address, ConnectError, NodeEvents, PeerIdentity, socket};
 use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, PeerKnowledge};
 #[cfg(feature = "dictionary-cache")]
 use crate::dictionary::cache::{CacheConfig, CacheStats};
@@ -57,6 +57,8 @@ pub struct NodeConfig {
     history_memory: HistoryMemory,
     resume: Option<ResumeConfig>,
     listener_limits: ListenerLimits,
+    #[cfg(feature = "eventlog")]
+    event_log: Option<crate::eventlog::EventLog>,
     #[cfg(feature = "quic")]
     quic_lanes: u32,
     #[cfg(feature = "tls")]
@@ -77,6 +79,8 @@ impl Default for NodeConfig {
             history_memory: HistoryMemory::default(),
             resume: None,
             listener_limits: ListenerLimits::default(),
+            #[cfg(feature = "eventlog")]
+            event_log: None,
             #[cfg(feature = "quic")]
             quic_lanes: 32,
             #[cfg(feature = "tls")]
@@ -162,6 +166,17 @@ impl NodeConfig {
     }
 }
 
+#[cfg(feature = "eventlog")]
+impl NodeConfig {
+    /// Where the node records what its connections, codec workers and guard do, once that is switched on: an area with the events of
+    /// [`events::config`](super::events::config). Several nodes may have the same. While an event is off, its points cost a call, a load and a branch. Default: none.
+    #[must_use]
+    pub fn event_log(mut self, log: crate::eventlog::EventLog) -> Self {
+        self.event_log = Some(log);
+        self
+    }
+}
+
 #[cfg(feature = "quic")]
 impl NodeConfig {
     /// How many lanes each side of a connection over QUIC may begin: streams of QUIC, each for the streams that this side opens in one
@@ -211,6 +226,10 @@ pub enum NodeError {
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Tls(#[from] super::TlsConfigError),
+    /// The event log has other events than [`events::config`](super::events::config).
+    #[cfg(feature = "eventlog")]
+    #[error("the event log does not begin with the transport's events")]
+    EventLog,
     /// Called outside a tokio runtime.
     #[error("a node runs in a tokio runtime, and there is none here")]
     NoRuntime,
@@ -230,6 +249,7 @@ pub(super) struct NodeShared {
     pub(super) dictionaries: DictionaryStore,
     resumable: Arc<Resumable>,
     pub(super) faults: Faults,
+    pub(super) events: NodeEvents,
     #[cfg(feature = "tls")]
     pub(super) tls: super::tls::NodeTls,
 }
@@ -268,7 +288,8 @@ impl NodeShared {
     }
 
     pub(super) fn set_state(&self, budget: Option<BudgetRate>, load: CpuLoad) {
-        *lock(&self.state) = (budget, load);
+        let (old, _) = core::mem::replace(&mut *lock(&self.state), (budget, load));
+        self.events.measured(load, budget, old);
     }
 }
 
@@ -303,11 +324,20 @@ impl Node {
             history_memory,
             resume,
             listener_limits,
+            #[cfg(feature = "eventlog")]
+            event_log,
             #[cfg(feature = "quic")]
             quic_lanes,
             #[cfg(feature = "tls")]
             tls,
         } = config;
+        #[cfg(feature = "eventlog")]
+        let events = match event_log {
+            Some(log) => NodeEvents::new(log).ok_or(NodeError::EventLog)?,
+            None => NodeEvents::default(),
+        };
+        #[cfg(not(feature = "eventlog"))]
+        let events = NodeEvents;
         let session = match resume {
             Some(resume) => session
                 .retransmit_memory(resume.memory)
@@ -342,6 +372,7 @@ impl Node {
             dictionaries,
             resumable: Arc::default(),
             faults: Faults::default(),
+            events,
             #[cfg(feature = "tls")]
             tls: super::tls::NodeTls::new(tls.0, tls.1)?,
         });
@@ -626,6 +657,10 @@ impl Node {
         let mut session = Session::new(role, config, began)?;
         history.begin(&mut session);
         self.shared.add_grant(&grant);
+        let events = self.shared.events.session(role, &known_as, self.clock);
+        events.observe(&mut session);
+        // Nobody else has set it: a session begins once.
+        let _ = shared.events.set(events);
         let driver = Driver::new(
             carrier,
             session,

@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
-use super::PeerIdentity;
 use super::error::RecvError;
 use super::lane::Lane;
 use super::room::Room;
+use super::{PeerIdentity, SessionEvents};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::session::{
     Decision, Delivery, MAX_DECISIONS, Message, OpenError, SessionError, SessionStats,
     StreamConfig, StreamStats,
 };
+use crate::units::Time;
 use crate::wire::{RecordKind, StreamId};
 
 /// What a handle asks of the driver.
@@ -159,6 +160,8 @@ impl DecisionsReply {
 #[derive(Debug, Default)]
 struct Inbox {
     commands: Vec<Command>,
+    /// When the first of them came, if that is of use.
+    since: Option<Time>,
     driver: Option<Waker>,
     /// The driver has ended; commands go nowhere.
     is_closed: bool,
@@ -188,6 +191,8 @@ pub(super) struct Shared {
     pub(super) identity: OnceLock<PeerIdentity>,
     #[cfg(feature = "tls")]
     pub(super) tls_failure: OnceLock<super::TlsError>,
+    /// What the session records with, once it has begun.
+    pub(super) events: OnceLock<SessionEvents>,
     driver_ended: tokio::sync::watch::Sender<bool>,
     /// What became of messages, where the session has failed and could have been resumed.
     deliveries: Mutex<Vec<Delivery>>,
@@ -223,6 +228,7 @@ impl Shared {
             identity: OnceLock::new(),
             #[cfg(feature = "tls")]
             tls_failure: OnceLock::new(),
+            events: OnceLock::new(),
             driver_ended: tokio::sync::watch::Sender::new(false),
             deliveries: Mutex::default(),
             max_message: AtomicU64::new(0),
@@ -250,6 +256,9 @@ impl Shared {
             if inbox.is_closed {
                 return false;
             }
+            if inbox.commands.is_empty() {
+                inbox.since = self.events.get().and_then(SessionEvents::queued_at);
+            }
             inbox.commands.push(command);
             inbox.driver.take()
         };
@@ -259,8 +268,9 @@ impl Shared {
         true
     }
 
-    /// Swaps the waiting commands into `into`, which is empty; with none, `waker` is woken by the next.
-    pub(super) fn take_commands(&self, into: &mut Vec<Command>, waker: &Waker) {
+    /// Swaps the waiting commands into `into`, which is empty; with none, `waker` is woken by the next. When the first of
+    /// them came, if anybody wants to know.
+    pub(super) fn take_commands(&self, into: &mut Vec<Command>, waker: &Waker) -> Option<Time> {
         let mut inbox = lock(&self.inbox);
         if inbox.commands.is_empty() {
             match &mut inbox.driver {
@@ -270,6 +280,7 @@ impl Shared {
         } else {
             core::mem::swap(&mut inbox.commands, into);
         }
+        inbox.since.take()
     }
 
     /// The driver ends; what was asked last goes nowhere.

@@ -5,6 +5,8 @@
 mod change;
 #[cfg(all(feature = "dictionary-cache", feature = "generate", feature = "zstd"))]
 mod dictionaries;
+#[cfg(feature = "eventlog")]
+mod events;
 mod executor;
 mod faults;
 mod hostile;

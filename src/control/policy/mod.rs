@@ -175,7 +175,9 @@ pub(crate) struct Choice {
     pub arm: usize,
     /// Why.
     pub reason: Reason,
-    /// Estimated cost over that of the best arm; zero from policies that do not estimate.
+    /// Estimated cost, and how much that is over the best arm's; zero from policies that do not estimate.
+    pub expected: Duration,
+    /// See `expected`.
     pub regret: Duration,
 }
 
@@ -184,6 +186,7 @@ impl Choice {
         Self {
             arm,
             reason,
+            expected: Duration::ZERO,
             regret: Duration::ZERO,
         }
     }

@@ -43,6 +43,41 @@ fn a_running_process_is_found_by_its_number() {
 }
 
 #[test]
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn another_process_says_what_is_recorded_and_undoes_it() {
+    // The first area of this process may be another test's: through the file itself.
+    let log = EventLog::shared(&config(1024, ALL)).expect("memory");
+    let file = log.file().expect("shared");
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+    let control = mapped::control_of(std::path::Path::new(&path)).expect("an area");
+    let mut reader = open(&path).expect("an area");
+    let mut writer = log.writer("main").expect("free");
+    writer.record(USED, domain(1), 1, domain(0));
+    let before = control.settings().expect("there");
+    control
+        .route(USED, Some(domain(1)), Some(Route::to(LOG).every(2)))
+        .expect("known");
+    control
+        .set_format(LOG, RowFormat::new(Fields::COUNTER, Stamp::Off))
+        .expect("fits");
+    for counter in 2..6 {
+        writer.record(USED, domain(1), counter, domain(0));
+        writer.record(USED, domain(2), counter, domain(0));
+    }
+    assert_eq!(counters(&pass(&mut reader)), [3, 5]);
+    control.restore(&before).expect("its own");
+    assert_eq!(control.settings().expect("there"), before);
+    assert!(!writer.is_on(USED));
+    writer.record(USED, domain(1), 9, domain(0));
+    assert!(pass(&mut reader).is_empty());
+
+    let unknown = control.route(EventId::new(9), None, None);
+    assert!(matches!(unknown, Err(SetError::Log(_))));
+    let too_long = control.set_format(LogId::new(1), ALL);
+    assert!(matches!(too_long, Err(SetError::Log(_))));
+}
+
+#[test]
 fn what_is_damaged_is_an_error_and_nothing_worse() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("events");
@@ -111,7 +146,7 @@ fn producers_bear_any_routes_and_formats() {
     let words = file.metadata().expect("there").len() / 8;
     // All but what writers keep, of which they have their own copy.
     let control = words - 2 * (8 + 8 + 64);
-    for value in [u64::MAX, 1, 0x1_0000, 0xffff_ffff_0000_0001, 0x7f] {
+    for value in [u64::MAX, 1, 0x1_0000, 0xffff_ffff_0000_0001, 0x7f, 0x57f] {
         for at in 16..control {
             file.write_all_at(&value.to_ne_bytes(), at * 8)
                 .expect("there");

@@ -63,6 +63,9 @@ mod alone {
             counter: Some(77),
             correspondent: Some(domain(1)),
             stamp: Some(1),
+            first: Some(0),
+            second: Some(0),
+            third: Some(0),
         };
         assert_eq!(rows[0], first);
         assert_eq!((rows[1].number, rows[1].counter), (1, Some(u64::MAX)));
@@ -76,6 +79,35 @@ mod alone {
             ("all".to_owned(), 1024, ALL)
         );
         assert_eq!(reader.writer_name(0).expect("there"), "main");
+    }
+
+    #[test]
+    fn arguments_are_fields_like_others() {
+        let formats = [
+            ALL,
+            RowFormat::new(Fields::ALL, Stamp::Off),
+            RowFormat::new(Fields::USUAL | Fields::SECOND, Stamp::Virtual),
+            RowFormat::new(Fields::FIRST | Fields::THIRD, Stamp::Off),
+            RowFormat::new(Fields::USUAL, Stamp::Virtual),
+        ];
+        let log = log(1024, ALL);
+        let (mut writer, mut reader) = (log.writer("main").expect("free"), log.reader());
+        log.route(USED, None, Some(Route::to(LOG))).expect("known");
+        for format in formats {
+            log.set_format(LOG, format).expect("fits");
+            writer.record_with(USED, domain(1), 5, domain(2), [7, 8, u64::MAX]);
+            let rows = pass(&mut reader);
+            let has = |field, value| format.fields().contain(field).then_some(value);
+            let arguments = [rows[0].first, rows[0].second, rows[0].third];
+            let fields = [
+                (Fields::FIRST, 7),
+                (Fields::SECOND, 8),
+                (Fields::THIRD, u64::MAX),
+            ];
+            assert_eq!(arguments, fields.map(|(field, value)| has(field, value)));
+            assert_eq!(rows[0].counter, has(Fields::COUNTER, 5), "{format:?}");
+            assert_eq!(rows[0].stamp.is_some(), format.stamp() != Stamp::Off);
+        }
     }
 
     #[test]
@@ -227,6 +259,22 @@ mod alone {
             stats.rows.min(stats.lost).min(stats.bare).min(stats.summed) > 20,
             "{stats:?}"
         );
+    }
+
+    #[test]
+    fn a_name_has_one_domain() {
+        let log = log(1024, ALL);
+        log.name_domain(domain(1), "known").expect("there");
+        let named = |name| log.domain_named(name).map(Domain::index);
+        assert_eq!(
+            [named("a"), named("known"), named("a")],
+            [Some(0), Some(1), Some(0)]
+        );
+        assert_eq!(
+            [named("b"), named("c"), named("d")],
+            [Some(2), Some(3), None]
+        );
+        assert_eq!(log.reader().domain_name(domain(3)).expect("there"), "c");
     }
 
     #[test]

@@ -16,7 +16,8 @@ fn read_all_orders(format: RowFormat, bytes: usize, rows: u64, check: fn(&Row)) 
         let mut writer = log.writer("").expect("free");
         let producer = thread::spawn(move || {
             for number in 0..rows {
-                writer.record(USED, domain(0), number + 1, domain(0));
+                let number = number + 1;
+                writer.record_with(USED, domain(0), number, domain(0), [number; 3]);
             }
         });
         let mut read = pass(&mut reader);
@@ -36,6 +37,20 @@ fn rows_are_whole_in_every_order() {
     read_all_orders(format, 32, 4, |row| {
         assert_eq!(row.counter, row.stamp);
         assert_eq!(row.counter, Some(row.number + 1));
+    });
+}
+
+#[test]
+fn arguments_are_of_their_row_in_every_order() {
+    // Two rows of four words.
+    let format = RowFormat::new(
+        Fields::COUNTER | Fields::FIRST | Fields::THIRD,
+        Stamp::Virtual,
+    );
+    read_all_orders(format, 64, 3, |row| {
+        assert_eq!(row.counter, row.first);
+        assert_eq!(row.counter, row.third);
+        assert_eq!(row.counter, row.stamp);
     });
 }
 

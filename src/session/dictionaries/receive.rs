@@ -9,6 +9,7 @@ use super::{
 };
 use crate::codecs::{CodecId, info};
 use crate::dictionary::{Dictionary, DictionaryId, MIN_DICTIONARY_LEN};
+use crate::session::observer::{DictionaryChange, Observation, Told};
 use crate::wire::{
     DICTIONARY_PREFIX_LEN, DictionaryAnswer, DictionaryFrame, DictionaryNews, DictionaryOffer,
     DictionaryVerdict, WireError,
@@ -49,6 +50,7 @@ pub(in crate::session) struct RecvDictionaries {
     events: VecDeque<DictionaryEvent>,
     received: u64,
     rejected: u64,
+    pub(in crate::session) told: Told,
 }
 
 impl RecvDictionaries {
@@ -94,8 +96,10 @@ impl RecvDictionaries {
             ..config.clone()
         };
         let events = core::mem::take(&mut self.events);
+        let told = self.told.clone();
         *self = Self {
             events,
+            told,
             received: self.received,
             rejected: self.rejected,
             ..Self::new(&config)
@@ -183,6 +187,13 @@ impl RecvDictionaries {
             });
         }
         self.last_number = number;
+        self.told.tell(|| Observation::Dictionary {
+            change: DictionaryChange::Offered,
+            received: true,
+            number,
+            id: Some(id),
+            len: len as usize,
+        });
         let held = self.live.iter().map(|(_, it)| it).chain(&self.spare);
         let mut held = held.filter(|it| !self.recalled.contains(it));
         if let Some(known) = held.find(|it| it.id() == id).cloned() {
@@ -235,6 +246,9 @@ impl RecvDictionaries {
         let dictionary = self.live(number)?.clone();
         let id = dictionary.id();
         self.live.retain(|(known, _)| *known != number);
+        let change = DictionaryChange::Retired;
+        self.told
+            .dictionary(change, true, number, Some(&dictionary));
         // Under another number it may live on, and what was never given out need not be forgotten.
         if !self.recalled.contains(&dictionary) && !self.live.iter().any(|(_, it)| it.id() == id) {
             self.events.push_back(DictionaryEvent::Forgotten(id));
@@ -278,6 +292,16 @@ impl RecvDictionaries {
     }
 
     fn answer(&mut self, number: u64, verdict: DictionaryVerdict) {
+        let change = match verdict {
+            DictionaryVerdict::Held => Some(DictionaryChange::Adopted),
+            DictionaryVerdict::Refused => Some(DictionaryChange::Refused),
+            DictionaryVerdict::Wanted => None,
+        };
+        if let Some(change) = change {
+            let held = self.live.iter().find(|(known, _)| *known == number);
+            let dictionary = held.map(|(_, it)| it);
+            self.told.dictionary(change, true, number, dictionary);
+        }
         self.answers.push_back(DictionaryAnswer { number, verdict });
     }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
 use crate::dictionary::{Dictionary, DictionaryId, Trained, Trainer, TrainerConfig, TrainerEvent};
+use crate::session::observer::{DictionaryChange, Told};
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{
     DICTIONARY_PREFIX_LEN, Define, DictionaryAnswer, DictionaryFrame, DictionaryNews,
@@ -111,6 +112,7 @@ pub(in crate::session) struct SendDictionaries {
     filled_at: Option<Time>,
     events: VecDeque<DictionaryEvent>,
     stats: DictionaryStats,
+    pub(in crate::session) told: Told,
 }
 
 impl SendDictionaries {
@@ -155,6 +157,7 @@ impl SendDictionaries {
             filled_at: old.filled_at,
             events: old.events,
             stats: old.stats,
+            told: old.told,
             ..Self::default()
         };
     }
@@ -375,6 +378,8 @@ impl SendDictionaries {
                         // What has no evaluation comes from where it is kept.
                         if evaluation.is_some() {
                             self.stats.trained += 1;
+                            let change = DictionaryChange::Trained;
+                            self.told.dictionary(change, false, 0, Some(&dictionary));
                             self.events.push_back(DictionaryEvent::Trained {
                                 class: self.classes[at].name.clone(),
                                 dictionary: dictionary.clone(),
@@ -412,7 +417,7 @@ impl SendDictionaries {
         if !known && fits {
             self.wanted.push_back(dictionary);
         } else if !known {
-            self.refuse(id);
+            self.refuse(0, &dictionary);
         }
     }
 
@@ -441,15 +446,18 @@ impl SendDictionaries {
         if !has_room {
             let without = self.wanted.pop_front();
             if let Some(without) = without {
-                self.refuse(without.id());
+                self.refuse(0, &without);
             }
         }
         has_room
     }
 
-    fn refuse(&mut self, id: DictionaryId) {
+    fn refuse(&mut self, number: u64, dictionary: &Dictionary) {
         self.stats.refused += 1;
-        self.refused.push(id);
+        self.refused.push(dictionary.id());
+        let change = DictionaryChange::Refused;
+        self.told
+            .dictionary(change, false, number, Some(dictionary));
     }
 
     /// Retires the dictionary `id`, or the first that there is, unless a class uses it.
@@ -468,7 +476,10 @@ impl SendDictionaries {
         let Some(at) = self.held.iter().position(unused) else {
             return;
         };
-        let number = self.held.remove(at).number;
+        let Held { number, dictionary } = self.held.remove(at);
+        let change = DictionaryChange::Retired;
+        self.told
+            .dictionary(change, false, number, dictionary.as_ref());
         self.slots.retain(|it| it.number != number);
         self.stats.retired += 1;
         let what = DictionaryNews::Retire;
@@ -491,6 +502,9 @@ impl SendDictionaries {
             },
         });
         self.stats.offered += 1;
+        let change = DictionaryChange::Offered;
+        self.told
+            .dictionary(change, false, number, Some(&dictionary));
         self.transfer = Transfer::Offered(number, dictionary, wire.into());
     }
 
@@ -522,13 +536,16 @@ impl SendDictionaries {
         match next {
             Transfer::Sent(number, dictionary) if verdict == DictionaryVerdict::Held => {
                 self.stats.accepted += 1;
+                let change = DictionaryChange::Adopted;
+                self.told
+                    .dictionary(change, false, number, Some(&dictionary));
                 self.held.push(Held {
                     number,
                     dictionary: Some(dictionary),
                 });
                 self.settle();
             }
-            Transfer::Sent(_, dictionary) => self.refuse(dictionary.id()),
+            Transfer::Sent(number, dictionary) => self.refuse(number, &dictionary),
             sending => self.transfer = sending,
         }
         Ok(())

@@ -108,6 +108,11 @@ impl RecvHistory {
         self.limit
     }
 
+    /// Whether blocks of a slot carry history.
+    pub(in crate::session) fn has(&self, slot: Slot) -> bool {
+        self.live().any(|known| known.slot == slot)
+    }
+
     /// The peer defines a slot; without `window_log` it carries no history from here on. It begins with
     /// `dictionary`, if it has one.
     pub(in crate::session) fn define(

@@ -3,6 +3,7 @@
 use super::Sender;
 use crate::control::HistoryUse;
 use crate::session::history::SlotUse;
+use crate::session::observer::{ContextChange, Observation};
 use crate::session::retained::Frame;
 use crate::units::Time;
 use crate::wire::{Check, Control, Define, GroupId, RecordWriter};
@@ -40,7 +41,21 @@ impl Sender {
     /// Tells the peer of slots that change before the next block, those that gave way first.
     pub(super) fn put_defines(&mut self, comes: Option<Define>) {
         for define in self.history.defines(comes) {
+            self.tell_gone(&define);
             self.put_define(define);
+        }
+    }
+
+    /// The peer is told of a slot, which may be that it has no history any more.
+    fn tell_gone(&self, define: &Define) {
+        if define.history.is_none() {
+            self.told.tell(|| Observation::Context {
+                change: ContextChange::Evicted,
+                received: false,
+                slot: define.slot,
+                group: define.group,
+                arm: None,
+            });
         }
     }
 
@@ -79,6 +94,7 @@ impl Sender {
     pub(super) fn without_history(&mut self, slot: Option<SlotUse>) -> Option<SlotUse> {
         let slot = slot.filter(|slot| slot.group != GroupId::default())?;
         for define in self.history.give_up(slot) {
+            self.tell_gone(&define);
             self.put_define(define);
         }
         Some(SlotUse {

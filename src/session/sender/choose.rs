@@ -121,6 +121,7 @@ impl Sender {
         Choice {
             arm: 0,
             reason: Reason::Sensitive,
+            expected: Duration::ZERO,
             regret: Duration::ZERO,
         }
     }

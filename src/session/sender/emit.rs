@@ -7,6 +7,7 @@ use crate::codecs::{Arm, Encoded};
 use crate::control::{Fed, MAX_INLINE, SentBlock, Texture};
 use crate::session::history::SlotUse;
 use crate::session::job::{EncodedBlock, JobTime};
+use crate::session::observer::Observation;
 use crate::session::path::Path;
 use crate::session::stats::StreamStats;
 use crate::session::stream::Streams;
@@ -283,10 +284,18 @@ impl Sender {
         );
         self.retained.push_block();
         let plain_len = self.builder.plain_len.max(1);
+        let block = self.inflight.blocks_sent() - 1;
         for member in &self.builder.members {
             let Some(stream) = streams.find(member.stream) else {
                 continue;
             };
+            // What is queued since has numbers beyond those that wait.
+            let queued = stream.send.queue.len() as u64;
+            let next = stream.stats.messages_sent.saturating_sub(queued);
+            self.told.tell(|| Observation::MessagesEncoded {
+                block,
+                messages: member.run(next),
+            });
             let share =
                 |of: u64| (u128::from(of) * member.plain as u128 / plain_len as u128) as u64;
             stream.stats.record(
@@ -298,6 +307,13 @@ impl Sender {
             );
         }
         self.builder.members.clear();
+        self.told.tell(|| Observation::BlockEncoded {
+            block,
+            arm,
+            plain_len: self.builder.plain_len,
+            wire_len,
+            encode,
+        });
     }
 
     /// Learns from a block, for all streams and for the one whose it is; says what its level was.

@@ -20,9 +20,10 @@ use super::dictionaries::{DictionaryUse, RecalledHistories, SendDictionaries};
 use super::event::Event;
 use super::flight::Flight;
 use super::gain::HistoryGain;
-use super::history::{SendHistory, SlotUse};
+use super::history::{EncodeHistory, SendHistory, SlotUse};
 use super::inflight::Inflight;
 use super::job::EncodeJob;
+use super::observer::{ContextChange, Observation, Told};
 use super::output::Output;
 use super::path::Path;
 use super::retained::Retained;
@@ -105,6 +106,7 @@ pub(super) struct Sender {
     price: BudgetPrice,
     pub(super) shadows: Shadows,
     pub(super) trace: Trace,
+    pub(super) told: Told,
     /// Blocks built without a pause.
     run: u32,
     /// What was sent since nothing waited.
@@ -159,6 +161,7 @@ impl Sender {
             price: BudgetPrice::default(),
             shadows: Shadows::default(),
             trace: Trace::default(),
+            told: Told::default(),
             run: 0,
             period: Period::default(),
             decided_at: Time::ZERO,
@@ -349,6 +352,10 @@ impl Sender {
             (self.run + 1).min(MOST_RUN)
         };
         self.begin_shadow((lead, class), texture, arm);
+        self.tell_choice(arm, choice, lead, (wanted.plain_len, budget_left));
+        if let (Some(slot), Some(history)) = (&slot, &history) {
+            self.tell_history(slot, arm, history);
+        }
         self.on_chosen(arm, choice, lead, streams, events);
         if arm == Arm::IDENTITY {
             self.emit_identity(now, texture, streams, path);
@@ -375,6 +382,48 @@ impl Sender {
             });
         }
         true
+    }
+
+    fn tell_choice(
+        &self,
+        arm: Arm,
+        choice: Choice,
+        stream: StreamId,
+        (plain_len, budget_left): (usize, bool),
+    ) {
+        self.told.tell(|| Observation::Decided {
+            block: self.inflight.blocks_sent(),
+            stream,
+            arm,
+            reason: choice.reason,
+            expected: choice.expected,
+            plain_len,
+            budget: self.budget.rate(),
+            budget_left,
+        });
+    }
+
+    /// A block is about to be encoded with a history that may begin with it.
+    fn tell_history(&self, taken: &SlotUse, arm: Arm, history: &EncodeHistory) {
+        let EncodeHistory::Beginning { prime, .. } = history else {
+            return;
+        };
+        let began = if taken.define.is_some() {
+            ContextChange::Begun
+        } else {
+            ContextChange::Reset
+        };
+        let bytes = prime.len();
+        let primed = (bytes > 0).then_some(ContextChange::Primed { bytes });
+        for change in [Some(began), primed].into_iter().flatten() {
+            self.told.tell(|| Observation::Context {
+                change,
+                received: false,
+                slot: taken.slot,
+                group: taken.group,
+                arm: Some(arm),
+            });
+        }
     }
 
     /// A block was gathered that goes out with `arm`: what its streams count.
@@ -552,8 +601,14 @@ impl Sender {
     pub(super) fn on_written(&mut self, now: Time, written: usize, path: &mut Path) {
         self.output.advance(written);
         let position = self.output.position() - self.output.len() as u64;
+        let first = self.inflight.blocks_written();
         self.inflight
             .on_written(now, position, path.known.rtt.smoothed());
+        let count = self.inflight.blocks_written() - first;
+        if count > 0 {
+            self.told
+                .tell(|| Observation::BlocksWritten { first, count });
+        }
         self.inflight
             .on_bytes_written(now, written, path.known.link.rate());
         if self.output.len() == 0 {

@@ -11,7 +11,7 @@ use crate::codecs::prior_decode_nanos;
 use crate::control::MAX_INLINE;
 use crate::session::{DecodedBlock, DictionaryWork, EncodedBlock, JobTime, ShadowedBlock};
 use crate::transport::clock::{Stopwatch, thread_time};
-use crate::units::saturating_nanos;
+use crate::units::{Time, saturating_nanos};
 
 /// Encoding that is likely to take longer than [`MAX_INLINE`], but no longer than this, stays on its thread, and the
 /// executor's other tasks leave it: to hand a block to a worker and back takes about 0.1 ms, and on busy processors much
@@ -85,11 +85,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 }
             } else {
                 let node = Arc::clone(&self.node);
+                let (events, handed) = (self.events.clone(), self.events.handed_over());
+                let what = (job.codec(), job.wire_len());
                 self.work.spawn_blocking(move || {
                     let started = clock.now();
                     let block = worker.decode(job);
                     node.put_worker(worker);
-                    Done::Decoded(block, clock.now().saturating_since(started))
+                    let elapsed = clock.now().saturating_since(started);
+                    events.worker_decoded(what, elapsed, waited(handed, started));
+                    Done::Decoded(block, elapsed)
                 });
             }
         }
@@ -127,11 +131,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 }
             } else {
                 let node = Arc::clone(&self.node);
+                let (events, handed) = (self.events.clone(), self.events.handed_over());
+                let what = (job.arm(), job.plain_len());
                 self.work.spawn_blocking(move || {
                     let watch = Stopwatch::start(clock, likely);
                     let block = worker.encode(job);
                     node.put_worker(worker);
                     let (_, time) = watch.stop();
+                    events.worker_encoded(what, time.processor, waited(handed, watch.started()));
                     Done::Encoded(block, time)
                 });
             }
@@ -144,8 +151,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let mut worker = self.node.take_worker();
             let node = Arc::clone(&self.node);
             let clock = self.clock;
+            let (events, handed) = (self.events.clone(), self.events.handed_over());
+            let plain_len = job.plain_len();
             let shadowed = self.node.aside.run(move || {
+                let waited = handed.map_or(Duration::ZERO, |at| waited(Some(at), clock.now()));
                 let block = worker.shadow(job, || thread_time().unwrap_or_else(|| clock.now()));
+                events.worker_shadowed(plain_len, block.taken(), waited);
                 (block, worker)
             });
             self.work.spawn(async move {
@@ -165,14 +176,22 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let mut worker = self.node.take_worker();
             let node = Arc::clone(&self.node);
             let clock = self.clock;
+            let (events, handed) = (self.events.clone(), self.events.handed_over());
             self.work.spawn_blocking(move || {
                 let started = clock.now();
                 let work = worker.dictionary(job);
                 node.put_worker(worker);
-                Done::Dictionary(work, clock.now().saturating_since(started))
+                let elapsed = clock.now().saturating_since(started);
+                events.worker_dictionary(elapsed, waited(handed, started));
+                Done::Dictionary(work, elapsed)
             });
         }
     }
+}
+
+/// How long a job that was `handed` over waited until it was `started`.
+fn waited(handed: Option<Time>, started: Time) -> Duration {
+    handed.map_or(Duration::ZERO, |at| started.saturating_since(at))
 }
 
 /// Whether this runtime has other threads that can take over a thread's tasks.

@@ -238,10 +238,12 @@ impl Cost {
             Some(Verdict::OverBudget) => Reason::Budget,
             _ => reason,
         };
-        let regret = (look.cost - best.cost).max(0.0) / self.objective.latency.max(1e-9);
+        let latency = self.objective.latency.max(1e-9);
+        let regret = (look.cost - best.cost).max(0.0) / latency;
         let choice = Choice {
             arm: look.arm,
             reason,
+            expected: Duration::from_nanos((look.cost / latency) as u64),
             regret: Duration::from_nanos(regret as u64),
         };
         if reason != Reason::Explored {

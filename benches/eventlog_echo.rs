@@ -1,0 +1,259 @@
+//! What event logs cost a transport: echo throughput with none, with one that is off, with all events on, and with a reader beside that.
+//!
+//! Contestants take turns in one run, each with its own two nodes, client and server each on a runtime and thread of its own, over TCP on
+//! loopback; ratios are medians of those of rounds next to each other.
+//!
+//! `cargo bench --features eventlog --bench eventlog_echo [-- --quick]`
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark measures time and prints it"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tautline::control::PolicyConfig;
+use tautline::eventlog::{EventLog, Route};
+use tautline::session::{SessionConfig, StreamConfig};
+use tautline::transport::{Address, Connection, Node, NodeConfig, Stream, events};
+use tokio::runtime::Runtime;
+
+#[path = "support/log_lines.rs"]
+mod log_lines;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// How often a reader looks: as the source's (Stöß 2005, section 5.3).
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recording {
+    /// There is no log.
+    None,
+    /// There is one, and no event is on.
+    Off,
+    All,
+    /// .. and all rows are read meanwhile.
+    Read,
+}
+
+const RECORDINGS: [Recording; 4] = [
+    Recording::None,
+    Recording::Off,
+    Recording::All,
+    Recording::Read,
+];
+
+/// What is echoed.
+struct Traffic {
+    name: &'static str,
+    len: usize,
+    /// Messages under way.
+    window: usize,
+    policy: PolicyConfig,
+}
+
+struct Contestant {
+    recording: Recording,
+    client: Runtime,
+    stream: Stream,
+    _connection: Connection,
+    log: Option<EventLog>,
+}
+
+impl Contestant {
+    fn new(recording: Recording, policy: PolicyConfig) -> Result<Self, Error> {
+        let log = match recording {
+            Recording::None => None,
+            _ => Some(EventLog::new(&events::config(events::DEFAULT_RING))?),
+        };
+        if let (Some(log), Recording::All | Recording::Read) = (&log, recording) {
+            for event in events::all() {
+                log.route(event, None, Some(Route::to(events::LOG)))?;
+            }
+        }
+        let config = {
+            let log = log.clone();
+            move || {
+                let session = SessionConfig::default().policy(policy);
+                let config = NodeConfig::default().session(session).guard(None);
+                match &log {
+                    Some(log) => config.event_log(log.clone()),
+                    None => config,
+                }
+            }
+        };
+        let (address, bound) = mpsc::channel();
+        let server = config.clone();
+        thread::spawn(move || -> Result<(), Error> {
+            runtime()?.block_on(async {
+                let node = Node::new(server())?;
+                let listener = node.listen(&"127.0.0.1:0".parse()?).await?;
+                address.send(listener.local_address()?)?;
+                let connection = listener.accept().await?;
+                let Some(stream) = connection.accept().await? else {
+                    return Ok(());
+                };
+                while let Some(message) = stream.recv().await? {
+                    stream.send(message.payload).await?;
+                }
+                Ok(())
+            })
+        });
+        let address: Address = bound.recv()?;
+        let client = runtime()?;
+        let (connection, stream) = client.block_on(async {
+            let node = Node::new(config())?;
+            let connection = node.connect(&address).await?;
+            let stream = connection.open("echo", StreamConfig::default()).await?;
+            Ok::<_, Error>((connection, stream))
+        })?;
+        Ok(Self {
+            recording,
+            client,
+            stream,
+            _connection: connection,
+            log,
+        })
+    }
+
+    /// Echoes a second.
+    fn round(&self, traffic: &Traffic, payloads: &[Bytes], echoes: usize) -> Result<f64, Error> {
+        let done = Arc::new(AtomicBool::new(false));
+        let reader = match (&self.log, self.recording) {
+            (Some(log), Recording::Read) => {
+                let (mut reader, done) = (log.reader(), Arc::clone(&done));
+                Some(thread::spawn(move || {
+                    let mut rows = Vec::new();
+                    while !done.load(Ordering::Relaxed) {
+                        rows.clear();
+                        if reader.pass(&mut rows).is_err() {
+                            break;
+                        }
+                        thread::sleep(PERIOD);
+                    }
+                    reader.stats().lost
+                }))
+            }
+            _ => None,
+        };
+        let began = Instant::now();
+        let stream = &self.stream;
+        self.client.block_on(async {
+            let mut under_way = 0;
+            for number in 0..echoes {
+                stream
+                    .send(payloads[number % payloads.len()].clone())
+                    .await?;
+                under_way += 1;
+                while under_way == traffic.window {
+                    stream.recv().await?.ok_or("the end came early")?;
+                    under_way -= 1;
+                }
+            }
+            while under_way > 0 {
+                stream.recv().await?.ok_or("the end came early")?;
+                under_way -= 1;
+            }
+            Ok::<_, Error>(())
+        })?;
+        let rate = echoes as f64 / began.elapsed().as_secs_f64();
+        done.store(true, Ordering::Relaxed);
+        if let Some(reader) = reader {
+            reader.join().map_err(|_| "the reader has panicked")?;
+        }
+        Ok(rate)
+    }
+}
+
+fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+fn payloads(len: usize) -> Vec<Bytes> {
+    let text = Bytes::from(log_lines::log_lines(64 * len, 7));
+    (0..64)
+        .map(|number| text.slice(number * len..(number + 1) * len))
+        .collect()
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() -> Result<(), Error> {
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let is_test = !std::env::args().any(|argument| argument == "--bench");
+    let (rounds, seconds) = match (is_test, quick) {
+        (true, _) => (1, 0.005),
+        (_, true) => (15, 0.1),
+        _ => (61, 0.2),
+    };
+    let none = PolicyConfig::None;
+    let default = PolicyConfig::default();
+    let traffic = |name, len, window, policy| Traffic {
+        name,
+        len,
+        window,
+        policy,
+    };
+    let all = [
+        traffic("one at a time, plain", 64, 1, none),
+        traffic("one at a time, plain", 1024, 1, none),
+        traffic("64 under way, plain", 64, 64, none),
+        traffic("1000 under way, plain", 64, 1000, none),
+        traffic("64 under way, default policy", 1024, 64, default),
+    ];
+    println!(
+        "Echoes a second on one connection, and their share of those without an event log: medians of {rounds} rounds of {seconds} s\n"
+    );
+    println!(
+        "| echoes | bytes | without | off | all events on | .. and read every 20 ms |\n|---|--:|--:|--:|--:|--:|"
+    );
+    for traffic in &all {
+        let payloads = payloads(traffic.len);
+        let contestants = RECORDINGS
+            .map(|recording| Contestant::new(recording, traffic.policy))
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
+        // How many echoes that is, once it is warm.
+        let mut rate = 0.0;
+        for contestant in &contestants {
+            rate = contestant.round(traffic, &payloads, if is_test { 10 } else { 2000 })?;
+        }
+        let echoes = (rate * seconds) as usize + traffic.window;
+        let mut rates = vec![Vec::new(); contestants.len()];
+        for round in 0..rounds {
+            for turn in 0..contestants.len() {
+                let at = (round + turn) % contestants.len();
+                rates[at].push(contestants[at].round(traffic, &payloads, echoes)?);
+            }
+        }
+        let ratio = |at: usize| {
+            let pairs = rates[at].iter().zip(&rates[0]);
+            let mut ratios: Vec<_> = pairs.map(|(with, without)| with / without).collect();
+            median(&mut ratios)
+        };
+        let ratios = [ratio(1), ratio(2), ratio(3)];
+        println!(
+            "| {} | {} | {:.0} | {:.3} | {:.3} | {:.3} |",
+            traffic.name,
+            traffic.len,
+            median(&mut rates[0].clone()),
+            ratios[0],
+            ratios[1],
+            ratios[2],
+        );
+    }
+    Ok(())
+}

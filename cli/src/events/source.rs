@@ -1,0 +1,269 @@
+//! Rows of a process or a file, in the order of their times.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use tautline::eventlog::{Control, Route, Settings};
+use tautline::eventlog::{Domain, EventId, Reader, Row, Timebase};
+use tautline::transport::events::{self, Event};
+
+use crate::failure::Failure;
+
+/// A row and its time on the system's monotonic clock, ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timed {
+    pub(super) at: u64,
+    pub(super) row: Row,
+    /// `None` if it is the application's own, or lacks fields.
+    pub(super) event: Option<Event>,
+}
+
+/// What rows there were, and how many a log would have to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) rows: u64,
+    pub(super) lost: u64,
+    /// Events of more threads than the log has writers for, since it was made.
+    pub(super) unrecorded: u64,
+    /// Bytes that a thread's ring has.
+    pub(super) ring: usize,
+    /// .. and would need to lose nothing of what has come.
+    pub(super) needed: usize,
+}
+
+pub(super) struct Source {
+    reader: Reader,
+    /// Cycles as time, settled at the beginning so that all rows go by the same.
+    timebase: Timebase,
+    is_live: bool,
+    is_over: bool,
+    process: Option<u32>,
+    waiting: Vec<Timed>,
+    /// The latest time of the pass before: all rows up to it have been read.
+    latest: u64,
+    /// The number of the next row of each writer's log.
+    next: HashMap<(usize, u16), u64>,
+    most: u64,
+    /// Rows that were there at the beginning, and that were lost then.
+    skipped: (u64, u64),
+    domains: HashMap<Domain, String>,
+    events: HashMap<EventId, String>,
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    control: Option<(Control, Settings)>,
+}
+
+impl Source {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let reader = tautline::eventlog::open(path).map_err(|error| Failure::of(&name, &error))?;
+        Self::new(reader, None, &name)
+    }
+
+    /// The log of a process, every `every`-th event of which is recorded from here on; without that, what it records anyway.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn attach(process: u32, every: Option<u32>) -> Result<Self, Failure> {
+        let name = format!("process {process}");
+        let failed = |error| Failure::of(&name, &error);
+        let reader = tautline::eventlog::attach(process).map_err(failed)?;
+        let mut source = Self::new(reader, Some(process), &name)?;
+        source.skip()?;
+        if let Some(every) = every {
+            let control = tautline::eventlog::control(process).map_err(failed)?;
+            let before = control.settings().map_err(failed)?;
+            // From here on it is put back, whatever else fails.
+            let (control, _) = source.control.insert((control, before));
+            control.set_format(events::LOG, events::FORMAT)?;
+            for event in events::all() {
+                control.route(event, None, Some(Route::to(events::LOG).every(every)))?;
+            }
+        }
+        Ok(source)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) fn attach(_: u32, _: Option<u32>) -> Result<Self, Failure> {
+        Err(Failure::Error(
+            "this system lets no process look at another's event log; give a file".to_owned(),
+        ))
+    }
+
+    fn new(mut reader: Reader, process: Option<u32>, name: &str) -> Result<Self, Failure> {
+        if !events::are_in(&mut reader)? {
+            return Err(Failure::Error(format!(
+                "{name} has an event log, but not of the transport's events"
+            )));
+        }
+        Ok(Self {
+            timebase: reader.timebase(),
+            reader,
+            is_live: process.is_some(),
+            is_over: false,
+            process,
+            waiting: Vec::new(),
+            latest: 0,
+            next: HashMap::new(),
+            most: 0,
+            skipped: (0, 0),
+            domains: HashMap::new(),
+            events: HashMap::new(),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            control: None,
+        })
+    }
+
+    /// Leaves out what is there already.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn skip(&mut self) -> Result<(), Failure> {
+        let mut rows = Vec::new();
+        self.reader.pass(&mut rows)?;
+        for row in &rows {
+            let next = self.next.entry((row.writer, row.log.index() as u16));
+            *next.or_default() = row.number + 1;
+        }
+        let stats = self.reader.stats();
+        self.skipped = (stats.rows, stats.lost);
+        Ok(())
+    }
+
+    /// Whether more may come.
+    pub(super) const fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    /// Whether the process is gone.
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Rows that have come, up to a time before which no more will.
+    pub(super) fn next(&mut self) -> Result<Vec<Timed>, Failure> {
+        let until = self.latest;
+        self.read()?;
+        let after = self.waiting.partition_point(|row| row.at <= until);
+        let later = self.waiting.split_off(after);
+        Ok(std::mem::replace(&mut self.waiting, later))
+    }
+
+    /// All rows that have come.
+    pub(super) fn all(&mut self) -> Result<Vec<Timed>, Failure> {
+        self.read()?;
+        Ok(std::mem::take(&mut self.waiting))
+    }
+
+    fn read(&mut self) -> Result<(), Failure> {
+        // Its memory stays as long as somebody has it.
+        if let Some(process) = self.process {
+            self.is_over |= !Path::new(&format!("/proc/{process}")).exists();
+        }
+        let mut rows = Vec::new();
+        self.reader.pass(&mut rows)?;
+        let first = self.next.clone();
+        for row in &rows {
+            let next = self.next.entry((row.writer, row.log.index() as u16));
+            *next.or_default() = row.number + 1;
+        }
+        if self.is_live {
+            for (ring, next) in &self.next {
+                // Of what was there before nobody knows when it came.
+                if let Some(before) = first.get(ring) {
+                    self.most = self.most.max(next - before);
+                }
+            }
+        } else {
+            let most = self.next.values().copied().max();
+            self.most = self.most.max(most.unwrap_or_default());
+        }
+        self.waiting.extend(rows.into_iter().map(|row| {
+            let at = row.stamp.map(|stamp| self.timebase.time(stamp));
+            Timed {
+                at: at.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
+                event: Event::of(&row),
+                row,
+            }
+        }));
+        self.waiting.sort_by_key(|row| row.at);
+        self.latest = self.waiting.last().map_or(self.latest, |row| row.at);
+        Ok(())
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.reader.stats().lost - self.skipped.1
+    }
+
+    pub(super) fn sizes(&mut self) -> Sizes {
+        let stats = self.reader.stats();
+        let ring = self.reader.log(events::LOG);
+        let ring = ring.map_or(0, |(_, bytes, _)| bytes);
+        Sizes {
+            rows: stats.rows - self.skipped.0,
+            lost: stats.lost - self.skipped.1,
+            unrecorded: self.reader.unrecorded().unwrap_or_default(),
+            ring,
+            needed: needed(self.most),
+        }
+    }
+
+    /// What a domain is called.
+    pub(super) fn domain(&mut self, domain: Domain) -> &str {
+        let reader = &mut self.reader;
+        self.domains.entry(domain).or_insert_with(|| {
+            let name = reader.domain_name(domain).unwrap_or_default();
+            if name.is_empty() {
+                format!("domain {}", domain.index())
+            } else {
+                name
+            }
+        })
+    }
+
+    pub(super) fn event(&mut self, event: EventId) -> &str {
+        let reader = &mut self.reader;
+        self.events.entry(event).or_insert_with(|| {
+            let known = reader.event(event);
+            known.map_or_else(|_| format!("event {}", event.index()), |(name, _)| name)
+        })
+    }
+
+    /// The latest time that rows have come of.
+    pub(super) fn latest(&self) -> Duration {
+        Duration::from_nanos(self.latest)
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Some((control, before)) = self.control.take() {
+            // The process may be gone, and with it whatever was to be put back.
+            if let Err(error) = control.restore(&before) {
+                eprintln!("tautline: events are left switched on: {error}");
+            }
+        }
+    }
+}
+
+/// Bytes of a ring that holds so many rows whole between two looks at it: one more may be being written.
+fn needed(rows: u64) -> usize {
+    const ROW: u64 = 64;
+    let bytes = rows.saturating_add(1).saturating_mul(ROW).max(2 * ROW);
+    usize::try_from(bytes)
+        .ok()
+        .and_then(usize::checked_next_power_of_two)
+        .unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_needs_room_for_one_row_more_than_come() {
+        assert_eq!(needed(0), 128);
+        assert_eq!(needed(1), 128);
+        assert_eq!(needed(2), 256);
+        assert_eq!(needed(8191), 512 << 10);
+        assert_eq!(needed(8192), 1 << 20);
+    }
+}

@@ -1,0 +1,363 @@
+//! `tautline top`: what a running process's transport does, second by second.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use clap::Args;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Paragraph, Row, Table};
+
+use super::analysis::{Analysis, Figures, Stage};
+use super::report::{self, QUANTILES};
+use super::source::{Sizes, Source};
+use super::{PERIOD, asked_to_end, seconds};
+use crate::failure::{Failure, say};
+use crate::text;
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    /// A running process of this user that shares its event log. Default: the only one there is.
+    #[arg(long)]
+    pid: Option<u32>,
+    /// So many seconds, instead of until q is pressed.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// Between one view and the next, seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    period: Duration,
+    /// Only every N-th event of each kind and stream, in each thread: rates are of those then.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    every: u32,
+}
+
+/// Where it is shown.
+enum View {
+    Terminal(Box<DefaultTerminal>),
+    Lines,
+}
+
+/// What is shown.
+struct Shown {
+    process: u32,
+    span: Duration,
+    figures: Figures,
+    sizes: Sizes,
+}
+
+pub(crate) async fn run(arguments: TopArguments) -> Result<(), Failure> {
+    let process = match arguments.pid {
+        Some(process) => process,
+        None => only_process()?,
+    };
+    let mut source = Source::attach(process, Some(arguments.every))?;
+    let mut view = View::new();
+    let shown = watch(&mut source, &mut view, process, &arguments).await;
+    // The terminal as it was, before anything is said.
+    drop(view);
+    let is_over = source.is_over();
+    drop(source);
+    shown?;
+    if is_over {
+        eprintln!("tautline: process {process} has ended");
+    }
+    Ok(())
+}
+
+async fn watch(
+    source: &mut Source,
+    view: &mut View,
+    process: u32,
+    arguments: &TopArguments,
+) -> Result<(), Failure> {
+    let mut analysis = Analysis::default();
+    let mut ticks = tokio::time::interval(PERIOD);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let interrupted = asked_to_end();
+    tokio::pin!(interrupted);
+    let begun = tokio::time::Instant::from_std(ticks.tick().await.into_std());
+    let mut next = begun + arguments.period;
+    let mut from = Duration::ZERO;
+    loop {
+        let now = tokio::select! {
+            () = &mut interrupted => return Ok(()),
+            now = ticks.tick() => now,
+        };
+        for row in source.next()? {
+            analysis.take(source, &row);
+        }
+        if now >= next || source.is_over() {
+            next = now + arguments.period;
+            let to = source.latest();
+            let figures = analysis.take_figures();
+            let span = if from.is_zero() {
+                figures.span()
+            } else {
+                to.saturating_sub(from)
+            };
+            from = to;
+            let sizes = source.sizes();
+            view.show(&Shown {
+                process,
+                span,
+                figures,
+                sizes,
+            })?;
+        }
+        let limit = arguments.seconds;
+        let is_late = limit.is_some_and(|limit| now >= begun + limit);
+        if is_late || source.is_over() || view.wants_end() {
+            return Ok(());
+        }
+    }
+}
+
+/// The only process of this user with an event log.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn only_process() -> Result<u32, Failure> {
+    let processes = std::fs::read_dir("/proc")?;
+    let processes = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let found: Vec<u32> = processes
+        .filter(|process| tautline::eventlog::attach(*process).is_ok())
+        .collect();
+    match found[..] {
+        [process] => Ok(process),
+        [] => Err(Failure::Error(
+            "no process shares an event log (`tautline echo --event-log` does)".to_owned(),
+        )),
+        _ => {
+            let all: Vec<_> = found.iter().map(u32::to_string).collect();
+            let all = all.join(", ");
+            Err(Failure::Error(format!(
+                "several processes share event logs: choose with --pid {all}"
+            )))
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn only_process() -> Result<u32, Failure> {
+    Err(Failure::Error("which process: --pid".to_owned()))
+}
+
+impl View {
+    fn new() -> Self {
+        if !std::io::stdout().is_terminal() {
+            return Self::Lines;
+        }
+        // Restores the terminal on a panic too.
+        ratatui::try_init().map_or(Self::Lines, |terminal| Self::Terminal(Box::new(terminal)))
+    }
+
+    fn show(&mut self, shown: &Shown) -> Result<(), Failure> {
+        match self {
+            Self::Terminal(terminal) => {
+                terminal.draw(|frame| draw(frame, shown))?;
+                Ok(())
+            }
+            Self::Lines => say!("{}", line(shown)),
+        }
+    }
+
+    /// Whether the user has asked for the end.
+    fn wants_end(&self) -> bool {
+        if !matches!(self, Self::Terminal(_)) {
+            return false;
+        }
+        while event::poll(Duration::ZERO).unwrap_or(false) {
+            if let Ok(Event::Key(key)) = event::read() {
+                let interrupt =
+                    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+                let quit = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
+                if key.kind == KeyEventKind::Press && (interrupt || quit) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        if let Self::Terminal(_) = self {
+            ratatui::restore();
+        }
+    }
+}
+
+fn per_second(amount: u64, span: Duration) -> f64 {
+    amount as f64 / span.as_secs_f64().max(1e-9)
+}
+
+/// All of it in a line, for those without a terminal.
+fn line(shown: &Shown) -> String {
+    let mut parts = Vec::new();
+    for (name, stream) in &shown.figures.streams {
+        parts.push(format!(
+            "{name} out {:.0}/s in {:.0}/s",
+            per_second(stream.sent, shown.span),
+            per_second(stream.received, shown.span)
+        ));
+    }
+    for stage in [Stage::Sent, Stage::Received] {
+        if let Some(times) = shown.figures.stages.get(&stage) {
+            parts.push(format!(
+                "{} p50 {} p99 {}",
+                stage.name(),
+                text::fine_time(times.at(0.5)),
+                text::fine_time(times.at(0.99))
+            ));
+        }
+    }
+    if let Some(load) = shown.figures.load {
+        parts.push(format!("load {:.0} %", 100.0 * load));
+    }
+    parts.push(format!("lost {}", shown.sizes.lost));
+    parts.join("; ")
+}
+
+fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
+    let figures = &shown.figures;
+    let [title, streams_at, middle, path_at, help] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(5),
+        Constraint::Length(Stage::ALL.len() as u16 + 3),
+        Constraint::Length(5),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    let [stages_at, arms_at] =
+        Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(middle);
+    let heading = format!(
+        "process {}: {:.0} rows/s",
+        shown.process,
+        per_second(figures.events.values().sum(), shown.span)
+    );
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    frame.render_widget(Paragraph::new(heading).style(bold), title);
+    frame.render_widget(streams(shown), streams_at);
+    frame.render_widget(stages(figures), stages_at);
+    frame.render_widget(arms(shown), arms_at);
+    frame.render_widget(path(shown), path_at);
+    let quiet = Style::new().fg(Color::DarkGray);
+    let words = "q ends it, and switches events back to what they were";
+    frame.render_widget(Paragraph::new(words).style(quiet), help);
+}
+
+fn table<'a>(
+    title: &'a str,
+    header: impl IntoIterator<Item = &'a str>,
+    rows: Vec<Row<'a>>,
+    widths: &[u16],
+) -> Table<'a> {
+    let header = Row::new(header.into_iter().map(str::to_owned));
+    let widths = widths.iter().map(|width| match width {
+        0 => Constraint::Min(10),
+        width => Constraint::Length(*width),
+    });
+    Table::new(rows, widths)
+        .header(header.style(Style::new().fg(Color::DarkGray)))
+        .block(Block::bordered().title(title))
+}
+
+fn streams(shown: &Shown) -> Table<'_> {
+    let mut all: Vec<_> = shown.figures.streams.iter().collect();
+    all.sort_by_key(|(_, stream)| std::cmp::Reverse(stream.sent_bytes + stream.received_bytes));
+    let rate = |count| format!("{:.0}/s", per_second(count, shown.span));
+    let bytes = |bytes| format!("{}/s", text::bytes(per_second(bytes, shown.span) as u64));
+    let rows = all.into_iter().map(|(name, stream)| {
+        let times = |times: &super::analysis::Times| {
+            if times.messages() == 0 {
+                "-".to_owned()
+            } else {
+                let [half, most] = [0.5, 0.99].map(|at| text::fine_time(times.at(at)));
+                format!("{half} / {most}")
+            }
+        };
+        Row::new([
+            name.clone(),
+            rate(stream.sent),
+            bytes(stream.sent_bytes),
+            times(&stream.out),
+            rate(stream.received),
+            bytes(stream.received_bytes),
+            times(&stream.within),
+        ])
+    });
+    let header = [
+        "stream",
+        "sent",
+        "",
+        "acked after p50 / p99",
+        "received",
+        "",
+        "delivered after p50 / p99",
+    ];
+    let widths = [0, 10, 12, 22, 10, 12, 25];
+    table(" streams ", header, rows.collect(), &widths)
+}
+
+fn stages(figures: &Figures) -> Table<'_> {
+    let rows = Stage::ALL.iter().filter_map(|stage| {
+        let times = figures.stages.get(stage)?;
+        let mut cells = vec![stage.name().to_owned()];
+        cells.extend(QUANTILES.map(|(_, at)| text::fine_time(times.at(at))));
+        Some(Row::new(cells))
+    });
+    let header = ["", "p50", "p90", "p99", "most"];
+    let widths = [0, 8, 8, 8, 8];
+    table(" times of messages ", header, rows.collect(), &widths)
+}
+
+fn arms(shown: &Shown) -> Table<'_> {
+    let mut all: Vec<_> = shown.figures.arms.iter().collect();
+    all.sort_by_key(|(_, made)| std::cmp::Reverse(made.plain));
+    let rows = all.into_iter().map(|(arm, made)| {
+        let ratio = (made.wire > 0).then(|| made.plain as f64 / made.wire as f64);
+        let share = made.encode.as_secs_f64() / shown.span.as_secs_f64().max(1e-9);
+        Row::new([
+            arm.to_string(),
+            format!("{:.0}/s", per_second(made.blocks, shown.span)),
+            text::ratio(ratio),
+            format!("{:.1} %", 100.0 * share),
+        ])
+    });
+    let header = ["codec", "blocks", "ratio", "processor"];
+    table(" codecs ", header, rows.collect(), &[0, 10, 8, 10])
+}
+
+fn path(shown: &Shown) -> Paragraph<'_> {
+    let figures = &shown.figures;
+    let load = figures.load.map_or_else(
+        || "not measured".to_owned(),
+        |it| format!("{:.0} %", 100.0 * it),
+    );
+    let decoding = figures.decode.as_secs_f64() / shown.span.as_secs_f64().max(1e-9);
+    let time = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), text::fine_time);
+    let paths: Vec<_> = figures
+        .paths
+        .iter()
+        .rev()
+        .take(4)
+        .map(|(connection, path)| {
+            let (rtt, least) = (time(path.rtt), time(path.rtt_min));
+            let rate = path.link_rate;
+            let rate = rate.map(|rate| format!(", {}/s", text::bytes(rate)));
+            let rate = rate.unwrap_or_default();
+            format!("#{connection} {rtt} (least {least}){rate}")
+        })
+        .collect();
+    let lines = vec![
+        Line::raw(format!("round trips  {}", paths.join("; "))),
+        Line::raw(format!(
+            "processors   load {load}; decoding {:.1} % of one",
+            100.0 * decoding
+        )),
+        Line::raw(format!("event log    {}", report::sizing(shown.sizes))),
+    ];
+    Paragraph::new(lines).block(Block::bordered().title(" path and processors "))
+}

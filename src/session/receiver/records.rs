@@ -1,0 +1,229 @@
+//! Records of a block that was decoded: messages of their streams, whole or in parts.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::session::credit::RecvCredit;
+use crate::session::event::Event;
+use crate::session::observer::{MessageRun, Observation, Told};
+use crate::session::stream::{Message, Partial, RecvStream, Streams};
+use crate::wire::{CloseCode, MESSAGE_CHARGE, Record, RecordKind, StreamId, WireError};
+/// How many times its own length a payload in a block of several streams may hold in memory.
+const MAX_PINNED: usize = 8;
+
+/// Whether a payload would hold far more memory than it is charged for.
+pub(super) const fn is_pinning(payload: &Bytes, block_len: usize) -> bool {
+    payload.len() * MAX_PINNED < block_len
+}
+
+/// The stream that a block begins with, and how much of the block is its.
+#[derive(Debug, Default)]
+pub(super) struct FirstStream {
+    stream: Option<StreamId>,
+    messages: usize,
+    bytes: usize,
+    is_alone: bool,
+}
+
+impl FirstStream {
+    /// Whether the block has messages of several streams: then one that is read would not free the
+    /// block's memory while another is not, so small payloads must be copied. Those that the first
+    /// stream has already are copied once another shows.
+    pub(super) fn is_mixed(
+        &mut self,
+        record: &Record,
+        block_len: usize,
+        streams: &mut Streams,
+    ) -> bool {
+        match self.stream {
+            None => {
+                self.stream = Some(record.stream);
+                self.is_alone = true;
+            }
+            Some(first) if self.is_alone && record.stream != first => {
+                self.is_alone = false;
+                if self.bytes * MAX_PINNED < block_len {
+                    if let Some(stream) = streams.find(first) {
+                        for message in stream.recv.queue.iter_mut().rev().take(self.messages) {
+                            message.payload = Bytes::copy_from_slice(&message.payload);
+                        }
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+        if self.is_alone {
+            self.messages += usize::from(!record.more);
+            self.bytes += record.payload.len();
+        }
+        !self.is_alone
+    }
+}
+
+/// Delivers a message or keeps a fragment. The stream, if its window may have to grow.
+pub(super) fn deliver_record(
+    record: Record,
+    max_message: u64,
+    streams: &mut Streams,
+    credit: &mut RecvCredit,
+    events: &mut VecDeque<Event>,
+) -> Result<Option<StreamId>, WireError> {
+    let Record {
+        stream: id,
+        kind,
+        message_len,
+        more,
+        payload,
+    } = record;
+    if more && payload.is_empty() {
+        return Err(WireError::Unexpected {
+            what: "an empty fragment before the last",
+        });
+    }
+    let stream = streams.find(id).ok_or(WireError::Unexpected {
+        what: "a message on a stream that is not open",
+    })?;
+    let recv = &mut stream.recv;
+    if recv.ended.is_some() {
+        return Err(WireError::Unexpected {
+            what: "a message on a stream that its sender has closed",
+        });
+    }
+    let charge = if kind.is_some() { MESSAGE_CHARGE } else { 0 };
+    let taken = payload.len() as u64 + charge;
+    recv.on_received(taken);
+    if recv.received > recv.limit {
+        return Err(WireError::FieldTooLarge {
+            field: "window used",
+            given: recv.received,
+            max: recv.limit,
+        });
+    }
+    credit.on_received(taken)?;
+    let message = match kind {
+        Some(kind) if !more => {
+            check_len(payload.len() as u64, max_message)?;
+            Message { payload, kind }
+        }
+        Some(kind) => {
+            let message_len = message_len.unwrap_or(0);
+            check_len(message_len, max_message)?;
+            recv.partial = Some(Partial {
+                kind,
+                message_len,
+                bytes: BytesMut::new(),
+            });
+            continue_partial(recv, &payload, true)?;
+            return Ok(Some(id));
+        }
+        None => match continue_partial(recv, &payload, more)? {
+            Some(message) => message,
+            None => return Ok(Some(id)),
+        },
+    };
+    recv.on_message();
+    stream.stats.messages_received += 1;
+    stream.stats.payload_received += message.payload.len() as u64;
+    if recv.discards {
+        recv.release(message.charge() as u64, credit);
+        return Ok(Some(id));
+    }
+    if recv.queue.is_empty() {
+        events.push_back(Event::Readable(id));
+    }
+    recv.queue.push_back(message);
+    Ok(None)
+}
+
+pub(super) fn check_len(given: u64, max: u64) -> Result<(), WireError> {
+    if given > max {
+        Err(WireError::FieldTooLarge {
+            field: "message length",
+            given,
+            max,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// Appends a fragment; the message, if it was the last. A fragment too many or too few is an error.
+fn continue_partial(
+    recv: &mut RecvStream,
+    payload: &[u8],
+    more: bool,
+) -> Result<Option<Message>, WireError> {
+    let Some(partial) = &mut recv.partial else {
+        return Ok(None);
+    };
+    let len = partial.bytes.len() as u64 + payload.len() as u64;
+    if len > partial.message_len || (!more && len < partial.message_len) {
+        return Err(WireError::Unexpected {
+            what: "fragments longer or shorter than their message",
+        });
+    }
+    partial.bytes.extend_from_slice(payload);
+    if more {
+        return Ok(None);
+    }
+    let kind: RecordKind = partial.kind;
+    let payload = recv
+        .partial
+        .take()
+        .map(|partial| partial.bytes.freeze())
+        .unwrap_or_default();
+    Ok(Some(Message { payload, kind }))
+}
+
+/// Ends a stream's receiving direction.
+pub(in crate::session) fn end(
+    recv: &mut RecvStream,
+    code: CloseCode,
+    credit: &mut RecvCredit,
+) -> Result<(), WireError> {
+    if recv.ended.is_some() {
+        return Err(WireError::Unexpected {
+            what: "a stream that is closed twice",
+        });
+    }
+    if let Some(partial) = recv.partial.take() {
+        if code == CloseCode::Finished {
+            return Err(WireError::Unexpected {
+                what: "a stream that is finished inside a message",
+            });
+        }
+        recv.release(partial.bytes.len() as u64 + MESSAGE_CHARGE, credit);
+    }
+    recv.ended = Some(code);
+    recv.end_credit(credit);
+    Ok(())
+}
+/// Whose message is whole with a record, and its length.
+pub(super) fn delivered_by(record: &Record, streams: &Streams) -> Option<(StreamId, u64)> {
+    if record.more {
+        return None;
+    }
+    let len = if record.kind.is_some() {
+        record.payload.len() as u64
+    } else {
+        let stream = streams.peek(record.stream)?;
+        stream.recv.partial.as_ref()?.message_len
+    };
+    Some((record.stream, len))
+}
+
+/// Messages of a block were delivered, the last of their stream's so far.
+pub(super) fn tell_run(told: &Told, block: u64, run: MessageRun, streams: &Streams) {
+    told.tell(|| {
+        let stream = streams.peek(run.stream);
+        let received = stream.map_or(run.count, |stream| stream.stats.messages_received);
+        Observation::MessagesDecoded {
+            block,
+            messages: MessageRun {
+                first: received.saturating_sub(run.count),
+                ..run
+            },
+        }
+    });
+}

@@ -1,0 +1,408 @@
+//! Rows of what sessions and drivers do.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::row::{MOST_IN_RUN, NODE, arm_code, decision_code, of_connection, rate_code, run_code};
+use super::{
+    BLOCK_ACKED, BLOCK_DECIDED, BLOCK_DECODED, BLOCK_ENCODED, BLOCK_RECEIVED, BLOCK_WRITTEN,
+    BUDGET_CHANGED, CONTEXT_BEGUN, CONTEXT_EVICTED, CONTEXT_PRIMED, CONTEXT_RESET,
+    DICTIONARY_ADOPTED, DICTIONARY_OFFERED, DICTIONARY_REFUSED, DICTIONARY_RETIRED,
+    DICTIONARY_TRAINED, LOAD_MEASURED, MESSAGE_DECODED, MESSAGE_DELIVERED, MESSAGE_ENCODED,
+    MESSAGE_QUEUED, PATH_MEASURED, WORKER_DECODED, WORKER_DICTIONARY, WORKER_ENCODED,
+    WORKER_SHADOWED, are_in,
+};
+use crate::codecs::{Arm, CodecId};
+use crate::control::BudgetRate;
+use crate::eventlog::{Domain, EventId, EventLog, Recorder};
+use crate::session::{
+    BuildIdHasher, ContextChange, DictionaryChange, MessageRun, Observation, Observer, Role,
+    Session,
+};
+use crate::transport::clock::Clock;
+use crate::transport::shared::lock;
+use crate::units::{CpuLoad, Time, saturating_nanos};
+use crate::wire::StreamId;
+
+/// Connections of this process so far, of whichever node: logs may be of several.
+static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
+
+/// Streams of a connection whose names are kept, those that have ended with them; then it begins anew. Arbitrary: half a megabyte.
+const MOST_STREAMS: usize = 1 << 15;
+
+/// What a node records with, if it has a log.
+#[derive(Clone, Debug, Default)]
+pub(in crate::transport) struct NodeEvents(Option<Arc<Log>>);
+
+#[derive(Debug)]
+struct Log {
+    area: EventLog,
+    recorder: Recorder,
+    node: Domain,
+    others: Domain,
+}
+
+impl Log {
+    fn domain(&self, name: &str) -> Domain {
+        // An empty name is that of a domain that has none.
+        let name = if name.is_empty() { "-" } else { name };
+        self.area.domain_named(name).unwrap_or(self.others)
+    }
+}
+
+impl NodeEvents {
+    /// `None` if the log has other events.
+    pub(in crate::transport) fn new(log: EventLog) -> Option<Self> {
+        if !are_in(&mut log.reader()).unwrap_or(false) {
+            return None;
+        }
+        let node = log.domain_named("node")?;
+        let others = log.domain_named("others").unwrap_or(node);
+        let recorder = log.recorder();
+        Some(Self(Some(Arc::new(Log {
+            area: log,
+            recorder,
+            node,
+            others,
+        }))))
+    }
+
+    /// What a session with a peer of this name records with.
+    pub(in crate::transport) fn session(
+        &self,
+        role: Role,
+        peer: &str,
+        clock: Clock,
+    ) -> SessionEvents {
+        let session = self.0.as_ref().map(|log| {
+            let name = match role {
+                Role::Connector => format!("to {peer}"),
+                Role::Acceptor => format!("from {peer}"),
+            };
+            Arc::new(SessionLog {
+                domain: log.domain(&name),
+                log: Arc::clone(log),
+                clock,
+                connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
+                streams: Mutex::default(),
+                latest: AtomicU64::new(u64::MAX),
+            })
+        });
+        SessionEvents(session)
+    }
+
+    /// The guard has measured a load, and what follows from it.
+    pub(in crate::transport) fn measured(
+        &self,
+        load: CpuLoad,
+        budget: Option<BudgetRate>,
+        old: Option<BudgetRate>,
+    ) {
+        let Some(log) = &self.0 else { return };
+        let first = of_connection(NODE, 0);
+        let record = |event, counter, second| {
+            log.recorder
+                .record_with(event, log.node, counter, log.node, [first, second, 0]);
+        };
+        record(LOAD_MEASURED, (load.get() * 1e6) as u64, rate_code(budget));
+        if old != budget {
+            record(BUDGET_CHANGED, rate_code(budget), rate_code(old));
+        }
+    }
+}
+
+/// What a session's driver records with, if its node has a log.
+#[derive(Clone, Debug, Default)]
+pub(in crate::transport) struct SessionEvents(Option<Arc<SessionLog>>);
+
+struct SessionLog {
+    log: Arc<Log>,
+    clock: Clock,
+    connection: u32,
+    domain: Domain,
+    streams: Mutex<HashMap<StreamId, Domain, BuildIdHasher>>,
+    /// The stream that was asked for last and its domain, so that most need not look: `stream << 16 | domain`.
+    latest: AtomicU64,
+}
+
+impl fmt::Debug for SessionLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionLog")
+            .field("connection", &self.connection)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SessionEvents {
+    /// Has the session say what it does.
+    pub(in crate::transport) fn observe(&self, session: &mut Session) {
+        if let Some(log) = &self.0 {
+            session.observe(Arc::clone(log) as Arc<dyn Observer>);
+        }
+    }
+
+    /// The time, if it is of use for messages that are about to be queued.
+    #[inline]
+    pub(in crate::transport) fn queued_at(&self) -> Option<Time> {
+        let log = self.0.as_ref()?;
+        log.wants(MESSAGE_QUEUED).then(|| log.clock.now())
+    }
+
+    #[inline]
+    pub(in crate::transport) fn wants_queued(&self) -> bool {
+        self.0.as_ref().is_some_and(|log| log.wants(MESSAGE_QUEUED))
+    }
+
+    #[inline]
+    pub(in crate::transport) fn wants_delivered(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|log| log.wants(MESSAGE_DELIVERED))
+    }
+
+    pub(in crate::transport) fn on_stream(&self, id: StreamId, name: &str) {
+        if let Some(log) = &self.0 {
+            let domain = log.log.domain(name);
+            let mut streams = lock(&log.streams);
+            // Not when they end: what they have sent is still on its way then.
+            if streams.len() >= MOST_STREAMS {
+                streams.clear();
+            }
+            streams.insert(id, domain);
+        }
+    }
+
+    /// The driver has taken messages, the first of which came to it at `since`.
+    pub(in crate::transport) fn queued(&self, run: &MessageRun, since: Option<Time>) {
+        if let Some(log) = &self.0 {
+            let waited = since.map(|since| log.clock.now().saturating_since(since));
+            let waited = saturating_nanos(waited.unwrap_or_default());
+            log.messages(MESSAGE_QUEUED, run, waited);
+        }
+    }
+
+    pub(in crate::transport) fn delivered(&self, run: &MessageRun) {
+        if let Some(log) = &self.0 {
+            log.messages(MESSAGE_DELIVERED, run, 0);
+        }
+    }
+
+    /// When a job is handed to a worker, if anybody wants to know how long it waits there.
+    pub(in crate::transport) fn handed_over(&self) -> Option<Time> {
+        Some(self.0.as_ref()?.clock.now())
+    }
+
+    pub(in crate::transport) fn worker_encoded(
+        &self,
+        (arm, plain_len): (Arm, usize),
+        time: Duration,
+        waited: Duration,
+    ) {
+        self.worker(WORKER_ENCODED, arm_code(arm), plain_len, time, waited);
+    }
+
+    pub(in crate::transport) fn worker_decoded(
+        &self,
+        (codec, wire_len): (CodecId, usize),
+        time: Duration,
+        waited: Duration,
+    ) {
+        let codec = u32::from(codec.to_wire());
+        self.worker(WORKER_DECODED, codec, wire_len, time, waited);
+    }
+
+    pub(in crate::transport) fn worker_shadowed(
+        &self,
+        plain_len: usize,
+        time: Duration,
+        waited: Duration,
+    ) {
+        self.worker(WORKER_SHADOWED, 0, plain_len, time, waited);
+    }
+
+    pub(in crate::transport) fn worker_dictionary(&self, time: Duration, waited: Duration) {
+        self.worker(WORKER_DICTIONARY, 0, 0, time, waited);
+    }
+
+    fn worker(&self, event: EventId, what: u32, len: usize, time: Duration, waited: Duration) {
+        if let Some(log) = &self.0 {
+            let arguments = [len as u64, saturating_nanos(waited)];
+            log.record(event, saturating_nanos(time), what, arguments);
+        }
+    }
+}
+
+impl SessionLog {
+    #[inline]
+    fn wants(&self, event: EventId) -> bool {
+        self.log.recorder.is_on(event)
+    }
+
+    fn domain_of(&self, stream: StreamId) -> Domain {
+        let latest = self.latest.load(Ordering::Relaxed);
+        if latest >> 16 == u64::from(stream.get()) {
+            return Domain::new(latest as u16);
+        }
+        let known = lock(&self.streams).get(&stream).copied();
+        let domain = known.unwrap_or(self.log.others);
+        if known.is_some() {
+            let latest = u64::from(stream.get()) << 16 | domain.index() as u64;
+            self.latest.store(latest, Ordering::Relaxed);
+        }
+        domain
+    }
+
+    /// A row of the connection.
+    #[inline]
+    fn record(&self, event: EventId, counter: u64, rest: u32, [second, third]: [u64; 2]) {
+        let first = of_connection(self.connection, rest);
+        self.log.recorder.record_with(
+            event,
+            self.domain,
+            counter,
+            self.domain,
+            [first, second, third],
+        );
+    }
+
+    /// A row of one of its streams.
+    fn messages(&self, event: EventId, run: &MessageRun, third: u64) {
+        if !self.wants(event) {
+            return;
+        }
+        debug_assert!(run.count <= MOST_IN_RUN, "the driver splits longer ones");
+        let first = of_connection(self.connection, run.stream.get());
+        self.log.recorder.record_with(
+            event,
+            self.domain_of(run.stream),
+            run.bytes,
+            self.domain,
+            [first, run_code(run), third],
+        );
+    }
+}
+
+impl Observer for SessionLog {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one arm for each event, of a few lines"
+    )]
+    fn observe(&self, observation: &Observation) {
+        match *observation {
+            Observation::Decided {
+                block,
+                stream,
+                arm,
+                reason,
+                expected,
+                budget,
+                budget_left,
+                plain_len: _,
+            } => {
+                if self.wants(BLOCK_DECIDED) {
+                    let first = of_connection(self.connection, stream.get());
+                    let third = decision_code(arm, reason, budget, budget_left);
+                    self.log.recorder.record_with(
+                        BLOCK_DECIDED,
+                        self.domain,
+                        saturating_nanos(expected),
+                        self.domain_of(stream),
+                        [first, block, third],
+                    );
+                }
+            }
+            Observation::MessagesEncoded { block, messages } => {
+                self.messages(MESSAGE_ENCODED, &messages, block);
+            }
+            Observation::BlockEncoded {
+                block,
+                arm,
+                plain_len,
+                wire_len,
+                encode,
+            } => {
+                let lens = (plain_len as u64) << 32 | wire_len as u64;
+                let nanos = saturating_nanos(encode);
+                self.record(BLOCK_ENCODED, nanos, arm_code(arm), [block, lens]);
+            }
+            Observation::BlocksWritten { first, count } => {
+                self.record(BLOCK_WRITTEN, count, 0, [first, 0]);
+            }
+            Observation::BlocksAcknowledged { first, count } => {
+                self.record(BLOCK_ACKED, count, 0, [first, 0]);
+            }
+            Observation::BlockReceived {
+                block,
+                codec,
+                body_len,
+            } => {
+                let codec = u32::from(codec.to_wire());
+                self.record(BLOCK_RECEIVED, body_len as u64, codec, [block, 0]);
+            }
+            Observation::BlockDecoded {
+                block,
+                plain_len,
+                decode,
+            } => {
+                let nanos = saturating_nanos(decode);
+                self.record(BLOCK_DECODED, nanos, 0, [block, plain_len as u64]);
+            }
+            Observation::MessagesDecoded { block, messages } => {
+                self.messages(MESSAGE_DECODED, &messages, block);
+            }
+            Observation::BudgetChanged { old, new } => {
+                self.record(BUDGET_CHANGED, rate_code(new), 0, [rate_code(old), 0]);
+            }
+            Observation::RoundTrip {
+                rtt,
+                rtt_min,
+                link_rate,
+            } => {
+                let nanos = |time: Option<Duration>| time.map_or(0, saturating_nanos);
+                let rate = link_rate.map_or(0, |rate| rate.get() as u64);
+                self.record(PATH_MEASURED, nanos(rtt), 0, [nanos(rtt_min), rate]);
+            }
+            Observation::Context {
+                change,
+                received,
+                slot,
+                group,
+                arm,
+            } => {
+                let (event, counter) = match change {
+                    ContextChange::Begun => (CONTEXT_BEGUN, 1),
+                    ContextChange::Reset => (CONTEXT_RESET, 1),
+                    ContextChange::Primed { bytes } => (CONTEXT_PRIMED, bytes as u64),
+                    ContextChange::Evicted => (CONTEXT_EVICTED, 1),
+                };
+                let place =
+                    u64::from(slot.get()) | u64::from(group.0) << 8 | u64::from(received) << 16;
+                let arm = arm.map_or(0, arm_code);
+                self.record(event, counter, arm, [place, 0]);
+            }
+            Observation::Dictionary {
+                change,
+                received,
+                number,
+                id,
+                len,
+            } => {
+                let event = match change {
+                    DictionaryChange::Trained => DICTIONARY_TRAINED,
+                    DictionaryChange::Offered => DICTIONARY_OFFERED,
+                    DictionaryChange::Adopted => DICTIONARY_ADOPTED,
+                    DictionaryChange::Retired => DICTIONARY_RETIRED,
+                    DictionaryChange::Refused => DICTIONARY_REFUSED,
+                };
+                let prefix = id.map_or(0, |id| {
+                    let prefix = id.as_bytes().first_chunk();
+                    prefix.map_or(0, |prefix| u64::from_be_bytes(*prefix))
+                });
+                self.record(event, len as u64, u32::from(received), [number, prefix]);
+            }
+        }
+    }
+}
