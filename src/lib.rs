@@ -92,6 +92,8 @@ pub mod envelope;
 pub mod eventlog;
 #[cfg(feature = "generate")]
 pub mod generate;
+#[cfg(feature = "pmu")]
+pub mod pmu;
 #[cfg(feature = "relay")]
 pub mod relay;
 pub mod session;

@@ -1,0 +1,677 @@
+//! A recording as counters: what a monitor wrote as JSON lines counts once more, at the times it did then.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use super::counters::{CounterId, Counters, Facts, GroupReading, Task};
+use super::error::{FileError, MonitorError};
+use super::event::EventCode;
+use super::gauge::Gauge;
+use super::group::Count;
+use super::model::Names;
+use super::monitor::{MAX_PLACES, Monitor, MonitorConfig};
+use super::reason::{Place, errno};
+use super::sets::{EventSet, EventSets, MAX_GAUGES};
+use super::write::{Preamble, VERSION};
+use crate::units::Time;
+
+/// The longest line, bytes.
+const MAX_LINE: u64 = 1 << 20;
+/// The most samples of a recording.
+const MAX_SAMPLES: usize = 1 << 24;
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error("the recording cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// A line is longer than any that a monitor writes.
+    #[error("line {line} is longer than {max} bytes")]
+    TooLong {
+        /// Which, from 1.
+        line: usize,
+        /// What is read, bytes.
+        max: u64,
+    },
+    /// A line is not what it should be.
+    #[error("line {line}: {reason}")]
+    Line {
+        /// Which, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is of another version.
+    #[error("a recording of version {given}; this program reads {known}")]
+    Version {
+        /// Its version.
+        given: u64,
+        /// That of this program.
+        known: u64,
+    },
+    /// The sets it is of cannot be.
+    #[error("the recording's sets: {0}")]
+    Sets(#[from] FileError),
+    /// Too many of something.
+    #[error("more than {max} {what}")]
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        max: usize,
+    },
+    /// There is nothing in it.
+    #[error("the recording has no samples")]
+    Empty,
+}
+
+#[derive(Deserialize)]
+struct RawHeader<'a> {
+    tautline_monitor: u64,
+    hz: f64,
+    slots: usize,
+    origin_unix_ns: u64,
+    gauges: Vec<RawGauge>,
+    #[serde(borrow)]
+    event_sets: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct RawGauge {
+    name: String,
+    is_count: bool,
+}
+
+#[derive(Deserialize)]
+struct RawSample {
+    #[serde(default)]
+    end: bool,
+    #[serde(default)]
+    at_ns: u64,
+    #[serde(default)]
+    interval_ns: u64,
+    #[serde(default)]
+    set: String,
+    pid: Option<u32>,
+    cpu: Option<u32>,
+    #[serde(default)]
+    events: BTreeMap<String, RawCount>,
+    #[serde(default)]
+    gauges: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+struct RawCount {
+    count: u64,
+    enabled_ns: u64,
+    running_ns: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    at: Time,
+    interval: Duration,
+    set: usize,
+    place: Place,
+    /// One for each event of its set.
+    counts: Vec<Count>,
+    /// One for each gauge.
+    gauges: Vec<f64>,
+}
+
+/// A recording in memory.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    sets: EventSets,
+    gauges: Vec<(String, bool)>,
+    places: Vec<Place>,
+    preamble: Preamble,
+    origin: Time,
+    steps: Vec<Step>,
+}
+
+impl Recording {
+    /// Reads JSON lines as a monitor wrote them. They may be anybody's; a last line that was cut is left out.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is no recording.
+    pub fn read(mut lines: impl BufRead) -> Result<Self, ReplayError> {
+        let mut text = String::new();
+        let mut number = 0;
+        if !next_line(&mut lines, &mut text, &mut number)? {
+            return Err(ReplayError::Empty);
+        }
+        let mut recording = Self::header(&text)?;
+        while next_line(&mut lines, &mut text, &mut number)? {
+            let is_whole = text.ends_with('\n');
+            let raw: RawSample = match serde_json::from_str(&text) {
+                Ok(raw) => raw,
+                Err(_) if !is_whole => break,
+                Err(error) => {
+                    return Err(ReplayError::Line {
+                        line: number,
+                        reason: error.to_string(),
+                    });
+                }
+            };
+            if raw.end {
+                break;
+            }
+            recording.add(raw).map_err(|reason| match reason {
+                Refused::Line(reason) => ReplayError::Line {
+                    line: number,
+                    reason: reason.to_owned(),
+                },
+                Refused::Count(what, max) => ReplayError::Count { what, max },
+            })?;
+        }
+        if recording.steps.is_empty() {
+            return Err(ReplayError::Empty);
+        }
+        Ok(recording)
+    }
+
+    fn header(text: &str) -> Result<Self, ReplayError> {
+        let header: RawHeader<'_> =
+            serde_json::from_str(text).map_err(|error| ReplayError::Line {
+                line: 1,
+                reason: error.to_string(),
+            })?;
+        if header.tautline_monitor != VERSION {
+            return Err(ReplayError::Version {
+                given: header.tautline_monitor,
+                known: VERSION,
+            });
+        }
+        if header.gauges.len() > MAX_GAUGES {
+            return Err(ReplayError::Count {
+                what: "gauges",
+                max: MAX_GAUGES,
+            });
+        }
+        let gauges = header.gauges.into_iter();
+        Ok(Self {
+            sets: EventSets::parse(header.event_sets.get())?,
+            gauges: gauges.map(|gauge| (gauge.name, gauge.is_count)).collect(),
+            places: Vec::new(),
+            preamble: Preamble {
+                hz: header.hz,
+                slots: header.slots,
+                origin_unix_nanos: header.origin_unix_ns,
+                missing: Vec::new(),
+            },
+            origin: Time::ZERO,
+            steps: Vec::new(),
+        })
+    }
+
+    fn add(&mut self, raw: RawSample) -> Result<(), Refused> {
+        let place = match (raw.pid, raw.cpu) {
+            (Some(pid), None) => Place::Process(pid),
+            (None, Some(cpu)) => Place::Cpu(cpu),
+            _ => return Err(Refused::Line("a sample is of one process or one processor")),
+        };
+        let sets = self.sets.sets();
+        let set = sets.iter().position(|set| set.name() == raw.set);
+        let set = set.ok_or(Refused::Line("its set is not among the recording's"))?;
+        let at = Time::from_nanos(raw.at_ns);
+        let interval = Duration::from_nanos(raw.interval_ns);
+        match self.steps.last() {
+            None => self.origin = at - interval,
+            Some(last) if last.at > at => return Err(Refused::Line("times go backwards")),
+            Some(_) => {}
+        }
+        if !self.places.contains(&place) {
+            if self.places.len() == MAX_PLACES {
+                return Err(Refused::Count("processes and processors", MAX_PLACES));
+            }
+            self.places.push(place);
+        }
+        if self.steps.len() == MAX_SAMPLES {
+            return Err(Refused::Count("samples", MAX_SAMPLES));
+        }
+        let counts = sets[set].events().iter().map(|event| {
+            raw.events.get(event).map_or(Count::ABSENT, |raw| Count {
+                count: raw.count,
+                enabled: raw.enabled_ns.min(u64::MAX - 1),
+                running: raw.running_ns,
+            })
+        });
+        let gauges = self
+            .gauges
+            .iter()
+            .map(|(name, _)| raw.gauges.get(name).copied().unwrap_or(f64::NAN));
+        self.steps.push(Step {
+            at,
+            interval,
+            set,
+            place,
+            counts: counts.collect(),
+            gauges: gauges.collect(),
+        });
+        Ok(())
+    }
+
+    /// The sets it is of.
+    pub const fn sets(&self) -> &EventSets {
+        &self.sets
+    }
+
+    /// What was said of it before its first sample, but for what was missing.
+    pub const fn preamble(&self) -> &Preamble {
+        &self.preamble
+    }
+
+    /// How many samples it has.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether it has none: never, as it is read.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// A monitor over it, of the same sets, places and gauges. [`Monitor::replay`] lets it run. What others add to the configuration goes through `also`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Monitor::new`].
+    pub fn monitor(
+        self,
+        also: impl FnOnce(MonitorConfig) -> MonitorConfig,
+    ) -> Result<Monitor<ReplayCounters>, MonitorError> {
+        let mut config = MonitorConfig::new(self.sets.clone()).names(Names::recorded(&self.sets));
+        for place in &self.places {
+            config = match *place {
+                Place::Process(process) => config.process(process),
+                Place::Cpu(cpu) => config.cpu(cpu),
+            };
+        }
+        let values = Arc::new(Mutex::new(vec![f64::NAN; self.gauges.len()]));
+        for (index, (name, is_count)) in self.gauges.iter().enumerate() {
+            let values = Arc::clone(&values);
+            let gauge = Gauge::recorded(name.clone(), *is_count, move |_| {
+                let values = values.lock().unwrap_or_else(PoisonError::into_inner);
+                values.get(index).copied()
+            });
+            config = config.gauge(gauge);
+        }
+        let origin = self.origin;
+        let counters = ReplayCounters {
+            names: self
+                .sets
+                .sets()
+                .iter()
+                .map(|set| codes(&self.sets, set))
+                .collect(),
+            recording: self,
+            next: 0,
+            values,
+            open: Vec::new(),
+        };
+        Monitor::new(also(config), counters, origin)
+    }
+}
+
+enum Refused {
+    Line(&'static str),
+    Count(&'static str, usize),
+}
+
+/// Whether there is another line, of which no more is read than one may have.
+fn next_line(
+    lines: &mut impl BufRead,
+    text: &mut String,
+    number: &mut usize,
+) -> Result<bool, ReplayError> {
+    text.clear();
+    *number += 1;
+    let read = io::Read::take(&mut *lines, MAX_LINE + 1).read_line(text)?;
+    if read as u64 > MAX_LINE {
+        return Err(ReplayError::TooLong {
+            line: *number,
+            max: MAX_LINE,
+        });
+    }
+    Ok(read > 0)
+}
+
+/// What the names of a set's events are resolved to in a replay.
+fn codes(sets: &EventSets, set: &EventSet) -> Vec<u64> {
+    let names = Names::recorded(sets);
+    let code = |name: &String| names.resolve(name).map_or(u64::MAX, |code| code.config);
+    set.events().iter().map(code).collect()
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    event: u64,
+    place: Place,
+    leader: Option<u32>,
+    is_started: bool,
+    total: Count,
+}
+
+/// Counters that say what a recording says.
+#[derive(Debug)]
+pub struct ReplayCounters {
+    recording: Recording,
+    /// Of each set, the codes of its events.
+    names: Vec<Vec<u64>>,
+    /// The first sample that is not yet counted.
+    next: usize,
+    /// Of the gauges.
+    values: Arc<Mutex<Vec<f64>>>,
+    open: Vec<Option<Open>>,
+}
+
+/// What a tick was: when, how long after the one before, of which set, and where.
+pub(super) struct RecordedTick {
+    pub(super) at: Time,
+    pub(super) interval: Duration,
+    pub(super) set: usize,
+    pub(super) places: Vec<Place>,
+}
+
+impl ReplayCounters {
+    fn tick(&self) -> impl Iterator<Item = &Step> {
+        let steps = &self.recording.steps[self.next..];
+        let first = steps.first().map(|step| (step.at, step.set));
+        steps
+            .iter()
+            .take_while(move |step| Some((step.at, step.set)) == first)
+    }
+
+    /// The next tick, `None` at the end.
+    pub(super) fn peek(&self) -> Option<RecordedTick> {
+        let first = self.recording.steps.get(self.next)?;
+        Some(RecordedTick {
+            at: first.at,
+            interval: first.interval,
+            set: first.set,
+            places: self.tick().map(|step| step.place).collect(),
+        })
+    }
+
+    /// Lets the next tick's samples count, for the groups that were started.
+    pub(super) fn advance(&mut self) {
+        let mut open = core::mem::take(&mut self.open);
+        let started: Vec<_> = open
+            .iter()
+            .map(|open| open.as_ref().is_some_and(|open| open.is_started))
+            .collect();
+        let mut passed = 0;
+        for step in self.tick() {
+            passed += 1;
+            for (index, open) in open.iter_mut().enumerate() {
+                let Some(open) = open else { continue };
+                let leader = open.leader.map_or(index, |leader| leader as usize);
+                let is_counting = open.place == step.place && started[leader];
+                let event = self.names[step.set]
+                    .iter()
+                    .position(|code| *code == open.event);
+                if let Some(count) = event
+                    .filter(|_| is_counting)
+                    .map(|event| step.counts[event])
+                {
+                    if count.is_present() {
+                        open.total.add(count);
+                    }
+                }
+            }
+            let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+            values.copy_from_slice(&step.gauges);
+        }
+        self.next += passed;
+        self.open = open;
+    }
+}
+
+impl Counters for ReplayCounters {
+    fn open(
+        &mut self,
+        event: &EventCode,
+        task: Task,
+        leader: Option<CounterId>,
+    ) -> io::Result<CounterId> {
+        let place = match task {
+            Task::Thread(process) => Place::Process(process),
+            Task::Cpu(cpu) => Place::Cpu(cpu),
+        };
+        let was_counted = |step: &Step| {
+            let events = self.names[step.set].iter().zip(&step.counts);
+            step.place == place
+                && events
+                    .into_iter()
+                    .any(|(code, count)| *code == event.config && count.is_present())
+        };
+        if !self.recording.steps.iter().any(was_counted) {
+            return Err(io::Error::from_raw_os_error(errno::ENODATA));
+        }
+        self.open.push(Some(Open {
+            event: event.config,
+            place,
+            leader: leader.map(|leader| leader.0),
+            is_started: false,
+            total: Count::ZERO,
+        }));
+        Ok(CounterId(self.open.len() as u32 - 1))
+    }
+
+    fn start(&mut self, leader: CounterId) -> io::Result<()> {
+        if let Some(Some(open)) = self.open.get_mut(leader.0 as usize) {
+            open.is_started = true;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, leader: CounterId) -> io::Result<()> {
+        if let Some(Some(open)) = self.open.get_mut(leader.0 as usize) {
+            open.is_started = false;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, leader: CounterId, into: &mut GroupReading) -> io::Result<()> {
+        into.len = 0;
+        for (index, open) in self.open.iter().enumerate() {
+            let Some(open) = open else { continue };
+            if index == leader.0 as usize || open.leader == Some(leader.0) {
+                (into.enabled, into.running) = (open.total.enabled, open.total.running);
+                into.values[into.len] = open.total.count;
+                into.len += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, counter: CounterId) {
+        if let Some(open) = self.open.get_mut(counter.0 as usize) {
+            *open = None;
+        }
+    }
+
+    fn is_present(&mut self, place: Place) -> bool {
+        self.recording.places.contains(&place)
+    }
+
+    fn threads(&mut self, process: u32) -> io::Result<Vec<u32>> {
+        Ok(vec![process])
+    }
+
+    fn online(&mut self) -> io::Result<Vec<u32>> {
+        let cpu = |place: &Place| match place {
+            Place::Cpu(cpu) => Some(*cpu),
+            Place::Process(_) => None,
+        };
+        Ok(self.recording.places.iter().filter_map(cpu).collect())
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            pmu: true,
+            ..Facts::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::Fake;
+    use super::super::write::{Encoder, Epilogue, RecordFormat};
+    use super::*;
+
+    const SETS: &str = "
+        [[sets]]
+        name = 'cpi'
+        events = ['cycles', 'instructions', 'no-such-event']
+        metrics = { cpi = 'cycles / instructions' }
+        [[sets]]
+        name = 'some'
+        events = ['instructions', 'branches', 'branch-misses', 'page-faults']
+        gauges = ['load', 'messages']
+        group = false
+        metrics = { rate = 'messages / seconds', both = 'instructions * load' }
+    ";
+
+    fn encode<C: Counters>(monitor: &Monitor<C>, preamble: &Preamble) -> String {
+        let (layout, store) = (monitor.layout(), monitor.store());
+        let mut out = Vec::new();
+        let mut encoder = Encoder::begin(RecordFormat::JsonLines, layout, preamble, &mut out);
+        let mut cursor = store.start();
+        while let Some(sample) = store.get(layout, cursor) {
+            encoder.sample(&sample, &mut out);
+            cursor = cursor.next();
+        }
+        encoder.finish(&Epilogue::default(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Of a machine with two counters, so that the second set is multiplexed, until half of the samples are overwritten.
+    fn recorded() -> String {
+        let (load, handle) = Gauge::supplied("load");
+        let mut sent = 0.0;
+        let messages = Gauge::count("messages", move |_| {
+            sent += 3.0;
+            Some(sent)
+        });
+        let sets = EventSets::parse(SETS).unwrap();
+        let config = MonitorConfig::new(sets)
+            .process(7)
+            .cpu(1)
+            .slots(101)
+            .gauge(load)
+            .gauge(messages);
+        let mut fake = Fake::with_counters(2);
+        fake.threads = vec![7, 8];
+        let mut monitor = Monitor::new(config, fake, Time::from_nanos(5)).unwrap();
+        for tick in 1..=100 {
+            monitor.counters_mut().run(9_000 + tick % 17);
+            handle.set(tick as f64 / 3.0);
+            monitor.tick(Time::from_nanos(5 + tick * 10_000 + tick % 7));
+        }
+        let preamble = Preamble {
+            hz: 100_000.0,
+            slots: 101,
+            origin_unix_nanos: 99,
+            missing: Vec::new(),
+        };
+        encode(&monitor, &preamble)
+    }
+
+    fn replayed(text: &str) -> Monitor<ReplayCounters> {
+        let recording = Recording::read(text.as_bytes()).unwrap();
+        let mut monitor = recording.monitor(|config| config.slots(101)).unwrap();
+        while monitor.replay_tick() {}
+        monitor
+    }
+
+    #[test]
+    fn a_recording_replayed_is_the_same_recording() {
+        let text = recorded();
+        assert_eq!(text.lines().count(), 103);
+        assert!(text.contains("\"scaled\"") && text.contains("\"rate\""));
+        let preamble = Recording::read(text.as_bytes()).unwrap().preamble().clone();
+        let monitor = replayed(&text);
+        assert_eq!(encode(&monitor, &preamble), text);
+        let missing: Vec<_> = monitor.missing().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            missing,
+            ["no-such-event of set cpi: the recording does not have it"]
+        );
+    }
+
+    #[test]
+    fn a_process_that_left_in_the_recording_leaves_in_the_replay() {
+        let text = recorded();
+        // From the middle on, without the process.
+        let lines = text.lines().enumerate();
+        let kept = lines.filter(|(number, line)| *number < 50 || !line.contains("\"pid\":7"));
+        let text: String = kept.map(|(_, line)| format!("{line}\n")).collect();
+        let preamble = Recording::read(text.as_bytes()).unwrap().preamble().clone();
+        assert_eq!(encode(&replayed(&text), &preamble), text);
+    }
+
+    #[test]
+    fn a_recording_that_was_cut_is_read_to_its_last_whole_line() {
+        let text = recorded();
+        let cut = text.len() / 2 + 7;
+        let whole = text[..cut].lines().count() - 2;
+        assert_eq!(
+            Recording::read(&text.as_bytes()[..cut]).unwrap().len(),
+            whole
+        );
+    }
+
+    #[test]
+    fn what_is_no_recording_is_refused_with_the_line() {
+        let text = recorded();
+        let lines: Vec<_> = text.lines().collect();
+        let with = |line: &str| format!("{}\n{}\n{line}\n{}\n", lines[0], lines[1], lines[2]);
+        let other = |from: &str, to: &str| with(&lines[1].replace(from, to));
+        assert!(lines[1].contains("\"cpu\":1"));
+        for (text, reason) in [
+            (String::new(), "no samples"),
+            (format!("{}\n", lines[0]), "no samples"),
+            ("{}\n".into(), "line 1: missing field"),
+            (
+                lines[0].replace("\"tautline_monitor\":1", "\"tautline_monitor\":2"),
+                "version 2",
+            ),
+            (
+                lines[0].replace("cycles / instructions", "cycles / "),
+                "metric cpi: expected",
+            ),
+            (with("nonsense"), "line 3: "),
+            (with("[1]"), "line 3: "),
+            (
+                other("\"cpu\":1", "\"pid\":7,\"cpu\":1"),
+                "line 3: a sample is of one",
+            ),
+            (other("\"cpu\":1", "\"x\":7"), "line 3: a sample is of one"),
+            (other("\"set\":\"", "\"set\":\"x"), "line 3: its set"),
+            (
+                other("\"at_ns\":", "\"at_ns\":0,\"x\":"),
+                "line 3: times go backwards",
+            ),
+            (
+                format!("{}\n{}", lines[0], "x".repeat(MAX_LINE as usize + 1)),
+                "longer than",
+            ),
+        ] {
+            let error = Recording::read(text.as_bytes()).map(|recording| recording.len());
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(reason), "{reason}: {error}");
+        }
+    }
+}
