@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::control::load::{LoadMeter, Reading, parse_stat};
 use crate::units::Time;
 
-/// How often the system's own gauges are read at most: the kernel takes some tens of microseconds to write `/proc/stat`, more with many
-/// processors.
-const SYSTEM_WINDOW: Duration = Duration::from_millis(250);
+/// How often the system's own gauges are read at most: the kernel takes hundreds of microseconds to write `/proc/stat` where it has many interrupts or
+/// processors to add up.
+const SYSTEM_WINDOW: Duration = Duration::from_secs(1);
 
 type Read = Box<dyn FnMut(Time) -> Option<f64> + Send>;
 
@@ -102,8 +102,8 @@ impl Gauge {
     }
 
     /// What Linux says of the whole system in `/proc/stat` under `root` (`/`, except in tests): `cpu-load`, the busy share of all processors,
-    /// 0 to 1, and `interrupts`, how many there were. Read four times a second at most; in between, the load stays, and interrupts are taken to come as fast as
-    /// in the quarter before.
+    /// 0 to 1, and `interrupts`, how many there were. Read once a second at most; in between, the load stays, and interrupts are taken to come as fast as
+    /// in the second before.
     ///
     /// # Errors
     ///
@@ -286,12 +286,12 @@ mod tests {
                 .collect()
         };
         assert!(values(0).iter().all(|value| value.is_nan()));
-        write(30, 1500);
-        // Not before a quarter of a second is over.
+        write(60, 2000);
+        // Not before a second is over.
         assert!(values(100).iter().all(|value| value.is_nan()));
-        let found = values(500);
+        let found = values(1000);
         assert!((found[0] - 1.0).abs() < 1e-6, "{found:?}");
-        // 500 in 500 ms are 100 in an interval of 100 ms.
+        // 1000 in 1 s are 100 in an interval of 100 ms.
         assert!((found[1] - 100.0).abs() < 1e-6, "{found:?}");
     }
 }

@@ -123,7 +123,8 @@ impl OpenSet {
     }
 
     /// Whether anything of it is counted.
-    pub(super) fn is_open(&self) -> bool {
+    #[cfg(test)]
+    fn is_open(&self) -> bool {
         !self.groups.is_empty()
     }
 

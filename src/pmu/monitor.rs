@@ -12,7 +12,7 @@ use super::group::{Count, OpenSet};
 use super::model::Names;
 use super::reason::{Missing, Place, Reason};
 use super::replay::ReplayCounters;
-use super::sets::{EventSets, MAX_GAUGES, SECONDS, check_unique};
+use super::sets::{EventSets, MAX_GAUGES, Metric, SECONDS, check_unique};
 use super::store::{Layout, Sample, SampleHead, Store};
 use super::subscribe::{Subscriber, Subscription, pair};
 use super::totals::Totals;
@@ -131,7 +131,7 @@ impl MonitorConfig {
         }
         // In a log they stand beside every set's events and metrics.
         let of_sets = self.sets.sets().iter().flat_map(|set| {
-            let metrics = set.metrics().iter().map(|metric| metric.name());
+            let metrics = set.metrics().iter().map(Metric::name);
             set.events().iter().map(String::as_str).chain(metrics)
         });
         let of_sets: std::collections::BTreeSet<_> = of_sets.collect();
@@ -412,11 +412,10 @@ impl<C: Counters> Monitor<C> {
             };
             match (is_present, watched.is_gone) {
                 (false, false) => {
-                    let mut sets = core::mem::take(&mut watched.sets);
                     watched.is_gone = true;
-                    sets.iter_mut()
-                        .for_each(|set| set.close(&mut self.counters));
-                    self.watched[index].sets = sets;
+                    for set in &mut watched.sets {
+                        set.close(&mut self.counters);
+                    }
                     self.notice(match place {
                         Place::Process(process) => Notice::Exited(process),
                         Place::Cpu(cpu) => Notice::Offline(cpu),
@@ -547,8 +546,9 @@ impl Monitor<ReplayCounters> {
 impl<C: Counters> Drop for Monitor<C> {
     fn drop(&mut self) {
         for watched in &mut self.watched {
-            let sets = watched.sets.iter_mut();
-            sets.for_each(|set| set.close(&mut self.counters));
+            for set in &mut watched.sets {
+                set.close(&mut self.counters);
+            }
         }
     }
 }

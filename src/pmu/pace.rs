@@ -69,7 +69,7 @@ impl Pace {
             std::thread::sleep(left);
             self.next += self.period;
         } else {
-            let late = (elapsed - self.next).as_nanos() / self.period.as_nanos();
+            let late = elapsed.saturating_sub(self.next).as_nanos() / self.period.as_nanos();
             let late = u32::try_from(late).unwrap_or(u32::MAX);
             self.missed += u64::from(late);
             self.next += self.period.saturating_mul(late.saturating_add(1));

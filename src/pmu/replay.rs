@@ -166,7 +166,7 @@ impl Recording {
             if raw.end {
                 break;
             }
-            recording.add(raw).map_err(|reason| match reason {
+            recording.add(&raw).map_err(|reason| match reason {
                 Refused::Line(reason) => ReplayError::Line {
                     line: number,
                     reason: reason.to_owned(),
@@ -214,7 +214,7 @@ impl Recording {
         })
     }
 
-    fn add(&mut self, raw: RawSample) -> Result<(), Refused> {
+    fn add(&mut self, raw: &RawSample) -> Result<(), Refused> {
         let place = match (raw.pid, raw.cpu) {
             (Some(pid), None) => Place::Process(pid),
             (None, Some(cpu)) => Place::Cpu(cpu),
@@ -617,7 +617,7 @@ mod tests {
         // From the middle on, without the process.
         let lines = text.lines().enumerate();
         let kept = lines.filter(|(number, line)| *number < 50 || !line.contains("\"pid\":7"));
-        let text: String = kept.map(|(_, line)| format!("{line}\n")).collect();
+        let text = kept.map(|(_, line)| line).collect::<Vec<_>>().join("\n") + "\n";
         let preamble = Recording::read(text.as_bytes()).unwrap().preamble().clone();
         assert_eq!(encode(&replayed(&text), &preamble), text);
     }

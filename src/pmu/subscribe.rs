@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use super::group::Count;
 use super::store::{Layout, Sample, SampleHead};
@@ -41,10 +41,7 @@ pub struct Subscription {
 impl Subscription {
     /// The next sample, waited for at most so long; `None` if none came, or the monitor is gone.
     pub fn next(&self, at_most: Duration) -> Option<OwnedSample> {
-        match self.samples.recv_timeout(at_most) {
-            Ok(sample) => Some(sample),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.samples.recv_timeout(at_most).ok()
     }
 
     /// The next sample, if there is one.

@@ -51,7 +51,7 @@ const EXCLUDE_KERNEL: u64 = flag(5);
 const EXCLUDE_HYPERVISOR: u64 = flag(6);
 
 /// `PERF_EVENT_IOC_ENABLE`: without argument, which some processors' interfaces say by a bit of its own.
-const ENABLE: u32 = if cfg!(any(
+const ENABLE: libc::Ioctl = if cfg!(any(
     target_arch = "mips",
     target_arch = "mips64",
     target_arch = "powerpc",
@@ -64,7 +64,7 @@ const ENABLE: u32 = if cfg!(any(
     0x2400
 };
 /// `PERF_EVENT_IOC_DISABLE`.
-const DISABLE: u32 = ENABLE + 1;
+const DISABLE: libc::Ioctl = ENABLE + 1;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
@@ -240,9 +240,9 @@ fn open(attributes: &Attributes, process: i32, cpu: i32, group: i32) -> io::Resu
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
 
-fn control(counter: &File, request: u32) -> io::Result<()> {
+fn control(counter: &File, request: libc::Ioctl) -> io::Result<()> {
     // SAFETY: `ENABLE` and `DISABLE` take a number, not an address; the descriptor is open for as long as `counter` is borrowed.
-    let result = unsafe { libc::ioctl(counter.as_raw_fd(), request as _, 0) };
+    let result = unsafe { libc::ioctl(counter.as_raw_fd(), request, 0) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -38,7 +38,7 @@ impl Npy {
         );
         for (name, _) in &columns {
             // Names have no quotes.
-            fields.push_str(&format!("('{name}', '<f8'), "));
+            fields.extend(["('", name.as_str(), "', '<f8'), "]);
         }
         let fields = format!("{{'descr': [{fields}], 'fortran_order': False, 'shape': (");
         let text = fields.len() + DIGITS + ",), }\n".len();
