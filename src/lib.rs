@@ -65,6 +65,7 @@
 //! | `deflate`, `bzip2`, `xz` | codecs | no |
 //! | `dictionary-cache` | a directory that keeps dictionaries | yes |
 //! | `eventlog` | cyclic in-memory logs of events | no |
+//! | `pmu` | a monitor of hardware and software counters | no |
 //! | `corpus` | readers of message containers and captures | no |
 //! | `generate` | seeded generators of messages | no |
 //! | `relay` | a rate-limited relay between sockets | no |

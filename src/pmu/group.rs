@@ -55,10 +55,10 @@ impl Count {
         is_counted.then(|| (self.running as f64 / self.enabled as f64).min(1.0))
     }
 
-    pub(super) const fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         // Never so long that it says that there is none.
-        self.enabled = self.enabled.saturating_add(other.enabled);
+        self.enabled = self.enabled.saturating_add(other.enabled).min(u64::MAX - 1);
         self.running = self.running.saturating_add(other.running);
     }
 }

@@ -12,7 +12,7 @@ use super::group::{Count, OpenSet};
 use super::model::Names;
 use super::reason::{Missing, Place, Reason};
 use super::replay::ReplayCounters;
-use super::sets::{EventSets, MAX_GAUGES, Metric, SECONDS, check_unique};
+use super::sets::{EventSet, EventSets, MAX_GAUGES, Metric, SECONDS, check_unique};
 use super::store::{Layout, Sample, SampleHead, Store};
 use super::subscribe::{Subscriber, Subscription, pair};
 use super::totals::Totals;
@@ -22,6 +22,8 @@ use crate::units::Time;
 pub const MAX_SLOTS: usize = 1 << 24;
 /// The most processes and processors together.
 pub const MAX_PLACES: usize = 4096;
+/// The most sums: of as many processors as there are in one machine, as many events as there are questions.
+const MAX_TOTALS: usize = 1 << 20;
 /// The most samples that wait for a subscriber.
 const MAX_ROOM: usize = 1 << 16;
 /// How often a place that counts nothing is looked after. Arbitrary: seldom enough to cost nothing.
@@ -105,6 +107,13 @@ impl MonitorConfig {
         self
     }
 
+    /// How much is added up.
+    fn totals_len(&self) -> usize {
+        let of_set = |set: &EventSet| set.events().len() + self.gauges.len();
+        let of_place: usize = self.sets.sets().iter().map(of_set).sum();
+        self.places.len() * of_place
+    }
+
     fn check(&mut self, counters: &mut impl Counters) -> Result<(), MonitorError> {
         if self.is_system {
             let online = counters.online().map_err(MonitorError::Online)?;
@@ -117,6 +126,11 @@ impl MonitorConfig {
             ("processes and processors", self.places.len(), MAX_PLACES),
             ("slots", self.slots, MAX_SLOTS),
             ("gauges", self.gauges.len().max(1), MAX_GAUGES),
+            (
+                "counters and gauges, at all places together",
+                self.totals_len(),
+                MAX_TOTALS,
+            ),
         ] {
             if !(1..=max).contains(&given) {
                 return Err(MonitorError::Count { what, given, max });

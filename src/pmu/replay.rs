@@ -1,7 +1,7 @@
 //! A recording as counters: what a monitor wrote as JSON lines counts once more, at the times it did then.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,8 +23,8 @@ use crate::units::Time;
 
 /// The longest line, bytes.
 const MAX_LINE: u64 = 1 << 20;
-/// The most samples of a recording.
-const MAX_SAMPLES: usize = 1 << 24;
+/// The most memory for samples, bytes: those of a set of five events, once a hundredth of a second, for ten days.
+const MAX_MEMORY: usize = 2 << 30;
 
 /// Why a recording cannot be replayed.
 #[derive(Debug, Error)]
@@ -136,6 +136,8 @@ pub struct Recording {
     preamble: Preamble,
     origin: Time,
     steps: Vec<Step>,
+    /// Of the samples, bytes.
+    memory: usize,
 }
 
 impl Recording {
@@ -211,6 +213,7 @@ impl Recording {
             },
             origin: Time::ZERO,
             steps: Vec::new(),
+            memory: 0,
         })
     }
 
@@ -236,8 +239,10 @@ impl Recording {
             }
             self.places.push(place);
         }
-        if self.steps.len() == MAX_SAMPLES {
-            return Err(Refused::Count("samples", MAX_SAMPLES));
+        let (events, gauges) = (sets[set].events().len(), self.gauges.len());
+        self.memory += size_of::<Step>() + events * size_of::<Count>() + gauges * size_of::<f64>();
+        if self.memory > MAX_MEMORY {
+            return Err(Refused::Count("bytes of samples", MAX_MEMORY));
         }
         let counts = sets[set].events().iter().map(|event| {
             raw.events.get(event).map_or(Count::ABSENT, |raw| Count {
@@ -307,13 +312,18 @@ impl Recording {
             config = config.gauge(gauge);
         }
         let origin = self.origin;
+        let sets = self.sets.sets().iter();
+        let names: Vec<_> = sets.map(|set| codes(&self.sets, set)).collect();
+        let mut counted = BTreeSet::new();
+        for step in &self.steps {
+            let events = names[step.set].iter().zip(&step.counts);
+            let events = events.filter(|(_, count)| count.is_present());
+            counted.extend(events.map(|(code, _)| (step.place, *code)));
+        }
         let counters = ReplayCounters {
-            names: self
-                .sets
-                .sets()
-                .iter()
-                .map(|set| codes(&self.sets, set))
-                .collect(),
+            names,
+            counted,
+            of_place: BTreeMap::new(),
             recording: self,
             next: 0,
             values,
@@ -357,7 +367,9 @@ fn codes(sets: &EventSets, set: &EventSet) -> Vec<u64> {
 struct Open {
     event: u64,
     place: Place,
-    leader: Option<u32>,
+    leader: u32,
+    /// Of a leader: all of its group, itself first.
+    group: Vec<u32>,
     is_started: bool,
     total: Count,
 }
@@ -368,11 +380,14 @@ pub struct ReplayCounters {
     recording: Recording,
     /// Of each set, the codes of its events.
     names: Vec<Vec<u64>>,
+    /// What was ever counted, and where.
+    counted: BTreeSet<(Place, u64)>,
     /// The first sample that is not yet counted.
     next: usize,
     /// Of the gauges.
     values: Arc<Mutex<Vec<f64>>>,
     open: Vec<Option<Open>>,
+    of_place: BTreeMap<Place, Vec<u32>>,
 }
 
 /// What a tick was: when, how long after the one before, of which set, and where.
@@ -405,35 +420,32 @@ impl ReplayCounters {
 
     /// Lets the next tick's samples count, for the groups that were started.
     pub(super) fn advance(&mut self) {
-        let mut open = core::mem::take(&mut self.open);
-        let started: Vec<_> = open
-            .iter()
-            .map(|open| open.as_ref().is_some_and(|open| open.is_started))
-            .collect();
-        let mut passed = 0;
-        for step in self.tick() {
-            passed += 1;
-            for (index, open) in open.iter_mut().enumerate() {
-                let Some(open) = open else { continue };
-                let leader = open.leader.map_or(index, |leader| leader as usize);
-                let is_counting = open.place == step.place && started[leader];
-                let event = self.names[step.set]
-                    .iter()
-                    .position(|code| *code == open.event);
-                if let Some(count) = event
-                    .filter(|_| is_counting)
-                    .map(|event| step.counts[event])
-                {
-                    if count.is_present() {
-                        open.total.add(count);
-                    }
+        let passed = self.tick().count();
+        for number in self.next..self.next + passed {
+            let step = &self.recording.steps[number];
+            let codes = &self.names[step.set];
+            for &index in self.of_place.get(&step.place).into_iter().flatten() {
+                let is_started = self
+                    .leader_of(index)
+                    .is_some_and(|leader| leader.is_started);
+                let Some(open) = &mut self.open[index as usize] else {
+                    continue;
+                };
+                let event = codes.iter().position(|code| *code == open.event);
+                let count = event.map(|event| step.counts[event]);
+                if let Some(count) = count.filter(|count| is_started && count.is_present()) {
+                    open.total.add(count);
                 }
             }
             let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
             values.copy_from_slice(&step.gauges);
         }
         self.next += passed;
-        self.open = open;
+    }
+
+    fn leader_of(&self, index: u32) -> Option<&Open> {
+        let open = self.open.get(index as usize)?.as_ref()?;
+        self.open.get(open.leader as usize)?.as_ref()
     }
 }
 
@@ -448,24 +460,24 @@ impl Counters for ReplayCounters {
             Task::Thread(process) => Place::Process(process),
             Task::Cpu(cpu) => Place::Cpu(cpu),
         };
-        let was_counted = |step: &Step| {
-            let events = self.names[step.set].iter().zip(&step.counts);
-            step.place == place
-                && events
-                    .into_iter()
-                    .any(|(code, count)| *code == event.config && count.is_present())
-        };
-        if !self.recording.steps.iter().any(was_counted) {
+        if !self.counted.contains(&(place, event.config)) {
             return Err(io::Error::from_raw_os_error(errno::ENODATA));
         }
+        let number = self.open.len() as u32;
+        let leader = leader.map_or(number, |leader| leader.0);
         self.open.push(Some(Open {
             event: event.config,
             place,
-            leader: leader.map(|leader| leader.0),
+            leader,
+            group: Vec::new(),
             is_started: false,
             total: Count::ZERO,
         }));
-        Ok(CounterId(self.open.len() as u32 - 1))
+        self.of_place.entry(place).or_default().push(number);
+        if let Some(Some(leader)) = self.open.get_mut(leader as usize) {
+            leader.group.push(number);
+        }
+        Ok(CounterId(number))
     }
 
     fn start(&mut self, leader: CounterId) -> io::Result<()> {
@@ -484,13 +496,17 @@ impl Counters for ReplayCounters {
 
     fn read(&mut self, leader: CounterId, into: &mut GroupReading) -> io::Result<()> {
         into.len = 0;
-        for (index, open) in self.open.iter().enumerate() {
-            let Some(open) = open else { continue };
-            if index == leader.0 as usize || open.leader == Some(leader.0) {
-                (into.enabled, into.running) = (open.total.enabled, open.total.running);
-                into.values[into.len] = open.total.count;
-                into.len += 1;
-            }
+        let Some(leader) = self.open.get(leader.0 as usize).and_then(Option::as_ref) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let group = leader
+            .group
+            .iter()
+            .filter_map(|member| self.open[*member as usize].as_ref());
+        for (open, value) in group.zip(&mut into.values) {
+            (into.enabled, into.running) = (open.total.enabled, open.total.running);
+            *value = open.total.count;
+            into.len += 1;
         }
         Ok(())
     }
