@@ -123,8 +123,7 @@ impl OpenSet {
     }
 
     /// Whether anything of it is counted.
-    #[cfg(test)]
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         !self.groups.is_empty()
     }
 

@@ -175,10 +175,10 @@ struct Watched {
     idle_since: Option<Time>,
 }
 
-/// Sets of events that take turns, counted at places, kept in a store.
+/// Sets of events that take turns, counted at places, kept in a store. Sets of which the machine counts nothing are left out.
 ///
 /// ```text
-/// tick(now):  stop set n -> read it at each place -> gauges -> store, totals, subscribers -> start set n + 1
+/// tick(now):  stop set n, start set n + 1 -> gauges -> read set n at each place -> store, totals, subscribers
 /// ```
 ///
 /// It reads no clock: who drives it says what time it is ([`Pace`](super::Pace) does, for real counters).
@@ -188,6 +188,8 @@ pub struct Monitor<C: Counters> {
     layout: Arc<Layout>,
     codes: Vec<Vec<Result<EventCode, Reason>>>,
     watched: Vec<Watched>,
+    /// Of each set, whether anything of it is counted: turns are for those.
+    is_live: Vec<bool>,
     /// The set that counts, and since when.
     current: usize,
     since: Time,
@@ -249,6 +251,7 @@ impl<C: Counters> Monitor<C> {
             layout,
             codes,
             watched: Vec::with_capacity(config.places.len()),
+            is_live: Vec::new(),
             current: 0,
             since: now,
             missing: Vec::new(),
@@ -266,6 +269,8 @@ impl<C: Counters> Monitor<C> {
             });
         }
         monitor.missing = monitor.find_missing();
+        monitor.is_live = monitor.find_live();
+        monitor.current = monitor.next_set(monitor.codes.len() - 1);
         monitor.check_required(&config.required)?;
         for gauge in &mut monitor.gauges {
             // Those that count begin here.
@@ -312,6 +317,25 @@ impl<C: Counters> Monitor<C> {
         missing
     }
 
+    fn find_live(&self) -> Vec<bool> {
+        let sets = 0..self.codes.len();
+        let is_live = sets.map(|set| {
+            let is_open = |watched: &Watched| watched.sets[set].is_open();
+            let mut used = self.layout.used_gauges(set).iter();
+            self.watched.iter().any(is_open) || used.any(Option::is_some)
+        });
+        is_live.collect()
+    }
+
+    /// Whose turn is after that of `set`; without anything to count, the next.
+    fn next_set(&self, set: usize) -> usize {
+        let sets = self.codes.len();
+        let mut others = (1..=sets).map(|step| (set + step) % sets);
+        others
+            .find(|&other| self.is_live[other])
+            .unwrap_or((set + 1) % sets)
+    }
+
     fn check_required(&self, required: &[String]) -> Result<(), MonitorError> {
         let mut lacking = Vec::new();
         for name in required {
@@ -350,17 +374,20 @@ impl<C: Counters> Monitor<C> {
     /// Costs three system calls for each group (one with one set alone), and allocates nothing unless there are subscribers.
     pub fn tick(&mut self, now: Time) {
         let interval = now.saturating_since(self.since);
-        let is_alone = self.codes.len() == 1;
-        if !is_alone {
-            // All first, so that the set counts as long at each.
+        let set = self.current;
+        self.current = self.next_set(set);
+        self.since = now;
+        self.ticks += 1;
+        if self.current != set {
+            // At once and at all places, before anything that takes time: what is stopped can be read later.
             for watched in &self.watched {
-                watched.sets[self.current].stop(&mut self.counters);
+                watched.sets[set].stop(&mut self.counters);
             }
+            self.start_current();
         }
         for (value, gauge) in self.values.iter_mut().zip(&mut self.gauges) {
             *value = gauge.value(now, interval);
         }
-        let set = self.current;
         let events = self.codes[set].len();
         for index in 0..self.watched.len() {
             let watched = &mut self.watched[index];
@@ -384,12 +411,6 @@ impl<C: Counters> Monitor<C> {
                 place: watched.place,
             };
             self.keep(index, head);
-        }
-        self.current = (set + 1) % self.codes.len();
-        self.since = now;
-        self.ticks += 1;
-        if !is_alone {
-            self.start_current();
         }
         self.look_after(now);
     }

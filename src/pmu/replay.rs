@@ -366,7 +366,6 @@ fn codes(sets: &EventSets, set: &EventSet) -> Vec<u64> {
 #[derive(Clone, Debug)]
 struct Open {
     event: u64,
-    place: Place,
     leader: u32,
     /// Of a leader: all of its group, itself first.
     group: Vec<u32>,
@@ -467,7 +466,6 @@ impl Counters for ReplayCounters {
         let leader = leader.map_or(number, |leader| leader.0);
         self.open.push(Some(Open {
             event: event.config,
-            place,
             leader,
             group: Vec::new(),
             is_started: false,

@@ -88,7 +88,13 @@ impl Totals {
                 let index = used[gauge]?;
                 let (sum, count) = self.gauges[index];
                 let is_count = layout.is_count(index);
-                (count > 0).then(|| if is_count { sum } else { sum / count as f64 })
+                let mean = (count > 0).then(|| sum / count as f64)?;
+                // Samples without a value are taken to have had the mean.
+                Some(if is_count {
+                    mean * self.samples as f64
+                } else {
+                    mean
+                })
             },
             self.time.as_secs_f64(),
         )

@@ -179,8 +179,8 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     if let Some(server) = &server {
         eprintln!("metrics at http://{}/metrics", server.address());
     }
-    let is_talking = !arguments.quiet && arguments.out.as_deref() != Some(Path::new("-"));
-    let mut report = report::Report::new(is_talking);
+    let is_stdout = arguments.out.as_deref() == Some(Path::new("-"));
+    let mut report = report::Report::new(!arguments.quiet && !is_stdout);
     let beginning = pace.restart();
     let end = arguments.length.map(|length| pace.now() + length);
     let mut due = pace.now() + FLUSH;
@@ -206,7 +206,9 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     let probe = pace.probe_effect();
     let written = recorder.finish(&monitor, Some(probe));
     result?;
-    if is_talking || arguments.quiet {
+    if is_stdout {
+        eprintln!("{}", report::probe(beginning, probe));
+    } else {
         report::summary(&monitor, penalty)?;
         say!("{}", report::probe(beginning, probe))?;
     }
