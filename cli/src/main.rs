@@ -69,7 +69,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Corpus(arguments) => return corpus::run(arguments),
         Command::Dict(arguments) => return dict::run(arguments),
         #[cfg(target_os = "linux")]
-        Command::Monitor(arguments) => return monitor::run(arguments),
+        Command::Monitor(arguments) => return monitor::run(&arguments),
         other => other,
     };
     #[cfg(unix)]

@@ -106,10 +106,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(crate) fn run(arguments: MonitorArguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &MonitorArguments) -> Result<(), Failure> {
     let is_interrupted = Arc::new(AtomicBool::new(false));
     watch_for_signals(&is_interrupted)?;
-    count(&arguments, &is_interrupted)
+    count(arguments, &is_interrupted)
 }
 
 /// A thread of its own, so that the one that counts is asked for nothing else.
@@ -313,7 +313,7 @@ fn list(arguments: &MonitorArguments, names: &Names) -> Result<(), Failure> {
 fn notify(notice: Notice) {
     match notice {
         Notice::Exited(process) => {
-            eprintln!("tautline: process {process} has exited; its samples end")
+            eprintln!("tautline: process {process} has exited; its samples end");
         }
         Notice::Offline(cpu) => {
             eprintln!("tautline: processor {cpu} is offline; its samples go on when it is back");
@@ -422,10 +422,7 @@ impl Recorder {
         let epilogue = Epilogue { probe, lost: 0 };
         let flushed = output.finish(monitor.store(), monitor.layout(), &epilogue);
         let flushed = flushed.map_err(|error| match Failure::of("", &error) {
-            Failure::Error(text) if text.contains("Broken pipe") => {
-                drop(text);
-                Failure::BrokenPipe
-            }
+            Failure::Error(text) if text.contains("Broken pipe") => Failure::BrokenPipe,
             Failure::Error(text) => {
                 Failure::Error(format!("{text}; samples since then are not in the file"))
             }
