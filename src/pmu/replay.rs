@@ -286,7 +286,7 @@ impl Recording {
         self.steps.is_empty()
     }
 
-    /// A monitor over it, of the same sets, places and gauges. [`Monitor::replay`] lets it run. What others add to the configuration goes through `also`.
+    /// A monitor over it, of the same sets, places and gauges. [`Monitor::replay_tick`] lets it run. What others add to the configuration goes through `also`.
     ///
     /// # Errors
     ///
