@@ -50,6 +50,7 @@
 //! section 8.4. Other than there, sets are files, groups are all or nothing, and what was not counted for lack of counters is said.
 
 mod calibrate;
+mod config;
 mod counters;
 mod cpi;
 mod error;
@@ -77,6 +78,7 @@ mod totals;
 mod write;
 
 pub use self::calibrate::{CacheSizes, Calibration, calibrate};
+pub use self::config::{MAX_PLACES, MAX_SLOTS, MonitorConfig};
 pub use self::counters::{CounterId, Counters, Facts, GroupReading, MAX_EVENTS, Task};
 pub use self::cpi::{CpiPart, CpiStack};
 pub use self::error::{FileError, MonitorError};
@@ -87,7 +89,7 @@ pub use self::formula::{Formula, FormulaError, MAX_FORMULA};
 pub use self::gauge::{Gauge, GaugeHandle};
 pub use self::group::Count;
 pub use self::model::{CpuIdentity, ModelFile, Names};
-pub use self::monitor::{MAX_PLACES, MAX_SLOTS, Monitor, MonitorConfig, Notice};
+pub use self::monitor::{Monitor, Notice};
 pub use self::pace::{MIN_PERIOD, Pace, ProbeEffect};
 pub use self::prometheus::{Exposition, PrometheusServer};
 pub use self::reason::{Missing, Place, Reason};

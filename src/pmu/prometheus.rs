@@ -295,9 +295,9 @@ fn respond(request: &[u8], exposition: &Exposition) -> (&'static str, String) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::MonitorConfig;
     use super::super::fake::Fake;
     use super::super::gauge::Gauge;
-    use super::super::monitor::MonitorConfig;
     use super::super::sets::EventSets;
     use super::*;
     use crate::units::Time;
