@@ -59,14 +59,12 @@ impl CacheSizes {
 /// What was measured. Penalties are what a level costs above the one before it, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
-    /// A cycle, taken from a chain of operations that take one each.
-    pub cycle: Duration,
+    /// Nanoseconds of a cycle, taken from a chain of operations that take one each.
+    pub cycle_nanos: f64,
     /// Nanoseconds that a load takes from the first cache, the second, the last and memory.
     pub load_nanos: [f64; 4],
     /// Nanoseconds that a wrongly predicted branch costs.
     pub branch_nanos: f64,
-    /// Picoseconds of a cycle: finer than a duration is.
-    cycle_picos: f64,
 }
 
 impl Calibration {
@@ -81,7 +79,7 @@ impl Calibration {
             "branch" => self.branch_nanos,
             _ => return None,
         };
-        let cycles = nanos * 1e3 / self.cycle_picos;
+        let cycles = nanos / self.cycle_nanos;
         cycles.is_finite().then_some(cycles.max(0.0))
     }
 }
@@ -94,10 +92,11 @@ pub fn calibrate(sizes: CacheSizes, mut clock: impl FnMut() -> Duration) -> Cali
         sizes.l1 / 2,
         // Well beyond the level before, well within its own.
         (sizes.l2 / 2).max(sizes.l1 * 2),
-        (sizes.llc / 2).max(sizes.l2 * 2),
+        // No more pages than translations are kept of.
+        (sizes.llc / 8).max(sizes.l2 * 2),
         sizes.llc.saturating_mul(4),
     ];
-    let cycle_picos = quickest(&mut clock, 1 << 16, chain).max(1.0) * 1e3 / CHAIN_CYCLES;
+    let cycle_nanos = quickest(&mut clock, 1 << 16, chain).max(0.1) / CHAIN_CYCLES;
     let load_nanos = sets.map(|bytes| {
         let ring = ring(bytes.clamp(LINE * 2, MAX_SET) / LINE);
         let mut at = 0;
@@ -109,10 +108,9 @@ pub fn calibrate(sizes: CacheSizes, mut clock: impl FnMut() -> Duration) -> Cali
         })
     });
     Calibration {
-        cycle: Duration::from_nanos((cycle_picos / 1e3).round() as u64),
+        cycle_nanos,
         load_nanos,
         branch_nanos: branch(&mut clock),
-        cycle_picos,
     }
 }
 
@@ -174,15 +172,18 @@ fn ring(lines: usize) -> Vec<Line> {
 
 /// Nanoseconds of a wrong prediction: the same branches, in an order that is known and in one that is not, half of which is guessed wrongly.
 fn branch(clock: &mut impl FnMut() -> Duration) -> f64 {
-    let mut random = fastrand::Rng::with_seed(2);
-    let unknown: Vec<bool> = (0..LOADS).map(|_| random.bool()).collect();
-    let known = vec![true; LOADS];
-    let mut time = |choices: &[bool]| {
-        quickest(clock, LOADS, |_| {
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut time = |mask: u64| {
+        quickest(clock, LOADS, |count| {
+            let mask = black_box(mask);
             let mut sum = 0_u64;
-            for &choice in choices {
+            for _ in 0..count {
+                // Never the same twice: predictors learn thousands of choices.
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
                 // Opaque on both sides, so that it stays a branch.
-                if choice {
+                if random & mask == 0 {
                     sum = black_box(sum + 1);
                 } else {
                     sum = black_box(sum ^ 3);
@@ -191,7 +192,8 @@ fn branch(clock: &mut impl FnMut() -> Duration) -> f64 {
             black_box(sum);
         })
     };
-    (2.0 * (time(&unknown) - time(&known))).max(0.0)
+    let (unknown, known) = (time(1 << 33), time(0));
+    (2.0 * (unknown - known)).max(0.0)
 }
 
 #[cfg(test)]
@@ -201,10 +203,9 @@ mod tests {
     #[test]
     fn penalties_are_what_a_level_costs_above_the_one_before() {
         let calibration = Calibration {
-            cycle: Duration::from_nanos(1),
+            cycle_nanos: 0.5,
             load_nanos: [2.0, 6.0, 20.0, 19.0],
             branch_nanos: 8.0,
-            cycle_picos: 500.0,
         };
         let penalty = |name| calibration.penalty(name);
         assert_eq!(penalty("l2"), Some(8.0));
