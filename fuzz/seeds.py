@@ -157,8 +157,26 @@ def resume():
         yield settings + b"\0\6" + send(0, 0, 5) + bytes([close]) + b"\x14\xff\0\x0d\x0f\x17"
 
 
+def event_sets():
+    folder = HERE.parent / "src" / "pmu"
+    yield from (path.read_bytes() for path in sorted(folder.glob("*/*.toml")))
+    sets = {"sets": [{"name": "a", "events": ["cycles", "L1-dcache-loads"], "group": False, "gauges": ["g"],
+                      "metrics": {"m": "1000 * cycles / (L1-dcache-loads - -2.5e3)", "n": "g * seconds"}}],
+            "stack": [{"level": "x", "set": "a", "per_instruction": "cycles / 3", "penalty": "l2"}]}
+    yield json.dumps(sets).encode()
+    yield b"(a + b-c) * -(1.5e-3 / L1-dcache-loads)"
+    yield json.dumps({"name": "m", "vendor": "AuthenticAMD", "families": ["0x19"], "events": {"e": {"event": "0x1a9", "umask": 255}},
+                      "penalties": {"l2": 12.5}}).encode()
+    head = {"tautline_monitor": 1, "hz": 100.0, "slots": 8, "origin_unix_ns": 5, "gauges": [{"name": "g", "is_count": True}],
+            "event_sets": sets}
+    count = lambda number: {"count": number, "enabled_ns": 1000, "running_ns": 500}
+    rows = [{"at_ns": at, "interval_ns": 10, "set": "a", place: 1, "events": {"cycles": count(at), "L1-dcache-loads": count(7)},
+             "gauges": {"g": 0.5}} for at in (10, 20, 30) for place in ("pid", "cpu")]
+    yield "\n".join(json.dumps(row) for row in [head, *rows, {"end": True}]).encode()
+
+
 def main():
-    for make in (frames, codecs, session, envelope, corpus, dictionary, dictionary_frames, dictionary_cache, resume):
+    for make in (frames, codecs, session, envelope, corpus, dictionary, dictionary_frames, dictionary_cache, resume, event_sets):
         directory = HERE / "corpus" / make.__name__
         directory.mkdir(parents=True, exist_ok=True)
         seeds = set(make()) - {b""}

@@ -65,6 +65,7 @@
 //! | `deflate`, `bzip2`, `xz` | codecs | no |
 //! | `dictionary-cache` | a directory that keeps dictionaries | yes |
 //! | `eventlog` | cyclic in-memory logs of events | no |
+//! | `pmu` | a monitor of hardware and software counters | no |
 //! | `corpus` | readers of message containers and captures | no |
 //! | `generate` | seeded generators of messages | no |
 //! | `relay` | a rate-limited relay between sockets | no |
@@ -92,6 +93,8 @@ pub mod envelope;
 pub mod eventlog;
 #[cfg(feature = "generate")]
 pub mod generate;
+#[cfg(feature = "pmu")]
+pub mod pmu;
 #[cfg(feature = "relay")]
 pub mod relay;
 pub mod session;

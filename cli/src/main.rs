@@ -1,4 +1,4 @@
-//! The `tautline` program: a demonstration, an echo, a sender, a bench, message containers, and dictionaries.
+//! The `tautline` program: a demonstration, an echo, a sender, a bench, message containers, dictionaries, and a monitor.
 
 #[cfg(unix)]
 mod bench;
@@ -10,6 +10,8 @@ mod echo;
 mod events;
 mod explain;
 mod failure;
+#[cfg(target_os = "linux")]
+mod monitor;
 mod rate;
 mod send;
 mod text;
@@ -51,6 +53,9 @@ enum Command {
     Top(events::TopArguments),
     /// Message containers: what is in them, and conversion.
     Corpus(corpus::CorpusArguments),
+    /// Counts what hardware and kernel do for processes and processors.
+    #[cfg(target_os = "linux")]
+    Monitor(monitor::MonitorArguments),
     /// Dictionaries: made of messages, looked into, checked.
     Dict(dict::DictArguments),
 }
@@ -68,6 +73,8 @@ fn run(command: Command) -> Result<(), Failure> {
     let command = match command {
         Command::Corpus(arguments) => return corpus::run(arguments),
         Command::Dict(arguments) => return dict::run(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Monitor(arguments) => return monitor::run(&arguments),
         other => other,
     };
     #[cfg(unix)]
@@ -88,6 +95,8 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Events(arguments) => events::run(arguments).await,
             Command::Top(arguments) => events::run_top(arguments).await,
             Command::Corpus(_) | Command::Dict(_) => Ok(()),
+            #[cfg(target_os = "linux")]
+            Command::Monitor(_) => Ok(()),
         }
     });
     // Codec work that is still going on is of no use to anybody.

@@ -45,9 +45,9 @@ impl Doubt {
         }
     }
 
-    /// Another connection begins, with another clock.
+    /// Another connection begins: what is left of the one before is taken as it is, rather than have the first message wait.
     pub(super) fn restart(&mut self) {
-        self.asked = None;
+        *self = Self::default();
     }
 
     /// How long a probe is to be at `now`, beyond what it says, on a link that is taken for `rate` and has nothing else to carry.

@@ -1,0 +1,439 @@
+//! `tautline monitor`: what hardware and kernel count of processes and processors.
+
+mod report;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use tautline::pmu::{
+    CacheSizes, Calibration, Counters, Epilogue, EventSets, Exposition, Gauge, ModelFile, Monitor,
+    MonitorConfig, Names, Notice, Output, Pace, Perf, Preamble, ProbeEffect, PrometheusServer,
+    RecordFormat, Recording, calibrate, generic_names,
+};
+use tautline::units::Time;
+
+use crate::failure::{Failure, say};
+
+/// How often samples are written, and lines are printed.
+const FLUSH: Duration = Duration::from_secs(1);
+/// How often a disk that is full is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Counts events of hardware and kernel in sets that take turns, of processes, processors or the whole system.
+///
+/// What the machine lacks is named with the reason, and the rest is counted.
+#[derive(Debug, Args)]
+#[command(after_long_help = MEANING)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct MonitorArguments {
+    /// Sets of events, TOML or JSON. Default: those that come with the program (--list shows them).
+    #[arg(long, value_name = "FILE")]
+    sets: Option<PathBuf>,
+    /// Only these of the sets, in this order.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Events and penalties of a processor's model, TOML or JSON, before those that come with the program.
+    #[arg(long, value_name = "FILE")]
+    model: Vec<PathBuf>,
+    /// A process, with its threads and those they start. May be repeated.
+    #[arg(long, value_name = "PID")]
+    pid: Vec<u32>,
+    /// A logical processor. May be repeated.
+    #[arg(long, value_name = "N")]
+    cpu: Vec<u32>,
+    /// All processors, one by one. The default, if nothing else is said.
+    #[arg(long)]
+    all: bool,
+    /// Sets in a second; each takes its turn for one period.
+    #[arg(long, default_value = "100", value_parser = rate)]
+    hz: f64,
+    /// How long, seconds. Default: until interrupted, or until all processes have exited.
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    length: Option<Duration>,
+    /// Where samples are written to: .csv, .jsonl or .npy; - is stdout.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// csv, jsonl or npy; by the file's name by default.
+    #[arg(long)]
+    format: Option<RecordFormat>,
+    /// How many samples are kept in memory until they are written.
+    #[arg(long, default_value_t = 30_000)]
+    slots: usize,
+    /// An event without which to fail. May be repeated.
+    #[arg(long, value_name = "EVENT")]
+    require: Vec<String>,
+    /// Serves metrics for Prometheus there, at /metrics.
+    #[arg(long, value_name = "ADDRESS")]
+    prometheus: Option<SocketAddr>,
+    /// Measures what misses cost on this machine first (a second or two), for the stack.
+    #[arg(long)]
+    calibrate: bool,
+    /// Counts what a recording (JSON lines) says instead, as fast as it goes.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sets", "only", "pid", "cpu", "all", "length", "prometheus"])]
+    replay: Option<PathBuf>,
+    /// Shows sets, models and generic events, and counts nothing.
+    #[arg(long)]
+    list: bool,
+    /// Only the summary.
+    #[arg(long)]
+    quiet: bool,
+}
+
+const MEANING: &str = "\
+In a set, events are counted at the same time or not at all; a set with `group = false` is multiplexed by
+the kernel when it has more events than the hardware counts, and its counts are scaled.
+
+The exit code is 0 whatever the machine lacks, but 1 for what is asked for by name and cannot be had: a
+process, a processor, an event that is --require'd, a file that could not be written to the end.";
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(hz) if (0.01..=10_000.0).contains(&hz) => Ok(hz),
+        _ => Err("times a second, from 0.01 to 10000".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=1e9).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("seconds, from 0 to 1000000000".to_owned()),
+    }
+}
+
+pub(crate) fn run(arguments: &MonitorArguments) -> Result<(), Failure> {
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    watch_for_signals(&is_interrupted)?;
+    count(arguments, &is_interrupted)
+}
+
+/// A thread of its own, so that the one that counts is asked for nothing else.
+fn watch_for_signals(is_interrupted: &Arc<AtomicBool>) -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (interrupt, terminate) = {
+        let _context = runtime.enter();
+        (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        )
+    };
+    let is_interrupted = Arc::clone(is_interrupted);
+    std::thread::spawn(move || {
+        let (mut interrupt, mut terminate) = (interrupt, terminate);
+        runtime.block_on(async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        });
+        is_interrupted.store(true, Ordering::Relaxed);
+    });
+    Ok(())
+}
+
+fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<(), Failure> {
+    let names = names(&arguments.model)?;
+    if arguments.list {
+        return list(arguments, &names);
+    }
+    let format = format(arguments)?;
+    let calibration = if arguments.calibrate {
+        measure()?
+    } else {
+        None
+    };
+    let penalty = |name: &str| {
+        let measured = calibration
+            .as_ref()
+            .and_then(|measured| measured.penalty(name));
+        measured.or_else(|| names.penalty(name))
+    };
+    if let Some(path) = &arguments.replay {
+        return replay(arguments, path, format, penalty);
+    }
+    let mut pace = Pace::new(Duration::from_secs_f64(1.0 / arguments.hz));
+    let mut monitor = live(arguments, names.clone(), pace.now())?;
+    let preamble = Preamble {
+        hz: arguments.hz,
+        slots: arguments.slots,
+        origin_unix_nanos: unix_nanos(pace.now()),
+        missing: monitor.missing().to_vec(),
+    };
+    let mut recorder = Recorder::begin(arguments, format, &monitor, &preamble)?;
+    let exposition = Exposition::default();
+    let server = arguments.prometheus.map(|address| {
+        PrometheusServer::start(address, exposition.clone())
+            .map_err(|error| Failure::of(&format!("metrics at {address}"), &error))
+    });
+    let server = server.transpose()?;
+    report::missing(monitor.missing());
+    if let Some(server) = &server {
+        eprintln!("metrics at http://{}/metrics", server.address());
+    }
+    let is_stdout = arguments.out.as_deref() == Some(Path::new("-"));
+    let mut report = report::Report::new(!arguments.quiet && !is_stdout);
+    let beginning = pace.restart();
+    let end = arguments.length.map(|length| pace.now() + length);
+    let mut due = pace.now() + FLUSH;
+    let result = loop {
+        let now = pace.wait();
+        monitor.tick(now);
+        for notice in monitor.take_notices() {
+            notify(notice);
+        }
+        let is_end = is_interrupted.load(Ordering::Relaxed)
+            || end.is_some_and(|end| now >= end)
+            || monitor.is_over();
+        if now >= due || is_end {
+            due = now + FLUSH;
+            exposition.publish(&monitor, pace.probe_effect());
+            recorder.flush(&monitor, now);
+            let printed = report.lines(&monitor);
+            if is_end || printed.is_err() {
+                break printed;
+            }
+        }
+    };
+    let probe = pace.probe_effect();
+    let written = recorder.finish(&monitor, Some(probe));
+    result?;
+    if is_stdout {
+        eprintln!("{}", report::probe(beginning, probe));
+    } else {
+        report::summary(&monitor, penalty)?;
+        say!("{}", report::probe(beginning, probe))?;
+    }
+    written?;
+    if is_interrupted.load(Ordering::Relaxed) && end.is_some() {
+        return Err(Failure::Interrupted);
+    }
+    Ok(())
+}
+
+fn names(models: &[PathBuf]) -> Result<Names, Failure> {
+    let mut names = Names::of_system(Path::new("/"));
+    // The first goes before the others.
+    for path in models.iter().rev() {
+        let model = ModelFile::read(path)
+            .map_err(|error| Failure::of(&path.display().to_string(), &error))?;
+        names = names.model(model);
+    }
+    Ok(names)
+}
+
+fn sets(arguments: &MonitorArguments) -> Result<EventSets, Failure> {
+    let sets = match &arguments.sets {
+        None => EventSets::shipped(),
+        Some(path) => EventSets::read(path)
+            .map_err(|error| Failure::of(&path.display().to_string(), &error))?,
+    };
+    if arguments.only.is_empty() {
+        return Ok(sets);
+    }
+    Ok(sets.only(&arguments.only)?)
+}
+
+fn live(arguments: &MonitorArguments, names: Names, now: Time) -> Result<Monitor<Perf>, Failure> {
+    let mut config = MonitorConfig::new(sets(arguments)?)
+        .names(names)
+        .slots(arguments.slots);
+    for &process in &arguments.pid {
+        config = config.process(process);
+    }
+    for &cpu in &arguments.cpu {
+        config = config.cpu(cpu);
+    }
+    if arguments.all || (arguments.pid.is_empty() && arguments.cpu.is_empty()) {
+        config = config.system();
+    }
+    for event in &arguments.require {
+        config = config.require(event);
+    }
+    // Without /proc there are none, and sets that use them say so.
+    for gauge in Gauge::system(Path::new("/")).unwrap_or_default() {
+        config = config.gauge(gauge);
+    }
+    Ok(Monitor::new(config, Perf::new(), now)?)
+}
+
+fn format(arguments: &MonitorArguments) -> Result<Option<RecordFormat>, Failure> {
+    let Some(path) = &arguments.out else {
+        return Ok(None);
+    };
+    let format = arguments.format.or_else(|| RecordFormat::of(path));
+    // What is piped is read by programs.
+    let format = format.or_else(|| (path == Path::new("-")).then_some(RecordFormat::JsonLines));
+    match format {
+        Some(format) => Ok(Some(format)),
+        None => Err(Failure::Error(format!(
+            "{}: which format is not to be told from the name: --format csv, jsonl or npy",
+            path.display()
+        ))),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program says when a recording was made"
+)]
+fn unix_nanos(since: Time) -> u64 {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    now.saturating_sub(since.as_nanos())
+}
+
+fn measure() -> Result<Option<Calibration>, Failure> {
+    let Some(sizes) = CacheSizes::of_system(Path::new("/")) else {
+        eprintln!("tautline: not calibrated: the system does not say how large its caches are");
+        return Ok(None);
+    };
+    let pace = Pace::new(FLUSH);
+    let calibration = calibrate(sizes, || pace.now().saturating_since(Time::ZERO));
+    report::calibration(sizes, &calibration)?;
+    Ok(Some(calibration))
+}
+
+fn list(arguments: &MonitorArguments, names: &Names) -> Result<(), Failure> {
+    report::list(&sets(arguments)?, names)?;
+    say!("generic events, besides those of caches (L1-dcache-loads, LLC-load-misses, ..):")?;
+    say!("  {}", generic_names().collect::<Vec<_>>().join(" "))
+}
+
+fn notify(notice: Notice) {
+    match notice {
+        Notice::Exited(process) => {
+            eprintln!("tautline: process {process} has exited; its samples end");
+        }
+        Notice::Offline(cpu) => {
+            eprintln!("tautline: processor {cpu} is offline; its samples go on when it is back");
+        }
+        Notice::Online(cpu) => eprintln!("tautline: processor {cpu} is back"),
+        _ => {}
+    }
+}
+
+fn replay(
+    arguments: &MonitorArguments,
+    path: &Path,
+    format: Option<RecordFormat>,
+    penalty: impl Fn(&str) -> Option<f64>,
+) -> Result<(), Failure> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| Failure::of(&name, &error))?;
+    let recording =
+        Recording::read(BufReader::new(file)).map_err(|error| Failure::of(&name, &error))?;
+    let preamble = recording.preamble().clone();
+    let mut monitor = recording.monitor(|mut config| {
+        for event in &arguments.require {
+            config = config.require(event);
+        }
+        config.slots(arguments.slots)
+    })?;
+    report::missing(monitor.missing());
+    let mut recorder = Recorder::begin(arguments, format, &monitor, &preamble)?;
+    while monitor.replay_tick() {
+        if monitor.ticks() % 64 == 0 {
+            recorder.flush(&monitor, Time::ZERO);
+        }
+    }
+    recorder.finish(&monitor, None)?;
+    if arguments.out.as_deref() == Some(Path::new("-")) {
+        return Ok(());
+    }
+    report::summary(&monitor, penalty)
+}
+
+/// Samples to a file, if there is to be one, whatever the disk does.
+struct Recorder {
+    output: Option<Output>,
+    /// What went wrong, and when it is tried again.
+    failed: Option<Time>,
+}
+
+impl Recorder {
+    fn begin<C: Counters>(
+        arguments: &MonitorArguments,
+        format: Option<RecordFormat>,
+        monitor: &Monitor<C>,
+        preamble: &Preamble,
+    ) -> Result<Self, Failure> {
+        let output = match (&arguments.out, format) {
+            (Some(path), Some(format)) => {
+                Some(Output::create(path, format, monitor.layout(), preamble)?)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            output,
+            failed: None,
+        })
+    }
+
+    fn flush<C: Counters>(&mut self, monitor: &Monitor<C>, now: Time) {
+        let Some(output) = &mut self.output else {
+            return;
+        };
+        if self
+            .failed
+            .is_some_and(|failed| now.saturating_since(failed) < RETRY)
+        {
+            return;
+        }
+        match output.flush(monitor.store(), monitor.layout()) {
+            Ok(_) => {
+                if self.failed.take().is_some() {
+                    eprintln!("tautline: samples are written again");
+                }
+            }
+            Err(error) => {
+                if self.failed.is_none() {
+                    let Failure::Error(text) = Failure::of("", &error) else {
+                        return;
+                    };
+                    eprintln!(
+                        "tautline: {text}; counting goes on, the newest {} samples stay in memory, and writing is tried again",
+                        monitor.store().slots()
+                    );
+                }
+                self.failed = Some(now);
+            }
+        }
+    }
+
+    fn finish<C: Counters>(
+        self,
+        monitor: &Monitor<C>,
+        probe: Option<ProbeEffect>,
+    ) -> Result<(), Failure> {
+        let Some(output) = self.output else {
+            return Ok(());
+        };
+        let epilogue = Epilogue { probe, lost: 0 };
+        let flushed = output.finish(monitor.store(), monitor.layout(), &epilogue);
+        let flushed = flushed.map_err(|error| match Failure::of("", &error) {
+            Failure::Error(text) if text.contains("Broken pipe") => Failure::BrokenPipe,
+            Failure::Error(text) => {
+                Failure::Error(format!("{text}; samples since then are not in the file"))
+            }
+            other => other,
+        })?;
+        if flushed.lost > 0 {
+            return Err(Failure::Error(format!(
+                "{} samples were overwritten before they could be written: --slots keeps more",
+                flushed.lost
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! `tautline monitor`, as a user runs it.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::support::{finish, run, start, tautline, text};
+
+const SETS: &str = "
+[[sets]]
+name = 'kernel'
+events = ['task-clock', 'page-faults', 'context-switches']
+metrics = { faults-per-second = 'page-faults / seconds' }
+
+[[sets]]
+name = 'hardware'
+events = ['cycles', 'instructions', 'no-such-event']
+metrics = { cpi = 'cycles / instructions' }
+";
+
+fn sets(folder: &Path) -> PathBuf {
+    let path = folder.join("sets.toml");
+    std::fs::write(&path, SETS).expect("room");
+    path
+}
+
+fn as_text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+fn own_pid() -> String {
+    std::process::id().to_string()
+}
+
+#[test]
+fn what_the_machine_lacks_is_named_and_the_exit_code_is_0() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sets = sets(folder.path());
+    let output = run(&[
+        "monitor",
+        "--sets",
+        as_text(&sets),
+        "--pid",
+        &own_pid(),
+        "--for",
+        "0.3",
+    ]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    assert!(
+        err.contains("no-such-event: no event has this name"),
+        "{err}"
+    );
+    assert!(err.contains("all else is counted"), "{err}");
+    assert!(out.contains("% of one processor"), "{out}");
+    // Page faults of a process are counted, unless the reason is said.
+    assert!(
+        out.contains("page-faults") || err.contains("page-faults"),
+        "{out}{err}"
+    );
+}
+
+#[test]
+fn what_is_required_and_missing_fails() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sets = sets(folder.path());
+    for (more, word) in [
+        (["--require", "no-such-event"], "no event has this name"),
+        (["--require", "LLC-loads"], "no set has it"),
+        (["--pid", "4194304"], "process 4194304 cannot be watched"),
+        (["--cpu", "100000"], "cpu 100000 cannot be watched"),
+        (["--only", "nothing"], "\"nothing\""),
+        (["--model", "/nowhere/m.toml"], "/nowhere/m.toml"),
+        (["--out", "/nowhere/a.csv"], "/nowhere/a.csv"),
+        (["--out", "samples"], "--format"),
+        (["--slots", "0"], "0 slots"),
+        (
+            ["--prometheus", "203.0.113.1:1"],
+            "metrics at 203.0.113.1:1",
+        ),
+    ] {
+        let own = own_pid();
+        let mut arguments = vec!["monitor", "--sets", as_text(&sets), "--for", "0.1"];
+        if more[0] != "--pid" {
+            arguments.extend(["--pid", &own]);
+        }
+        arguments.extend(more);
+        let output = run(&arguments);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{more:?} {err}");
+        assert!(err.contains(word), "{more:?} {err}");
+    }
+}
+
+#[test]
+fn a_hostile_file_of_sets_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("bad.toml");
+    for (content, word) in [
+        (
+            "[[sets]]\nname = 'a'\nevents = ['x']\nmetrics = { m = 'x /' }",
+            "metric m",
+        ),
+        ("{\"sets\": [", "line 1"),
+        ("\u{0}", ""),
+    ] {
+        std::fs::write(&path, content).expect("room");
+        let output = run(&["monitor", "--sets", as_text(&path), "--for", "0.1"]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.contains("bad.toml") && err.contains(word), "{err}");
+    }
+}
+
+#[test]
+fn a_recording_is_written_in_each_format_and_replayed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sets = sets(folder.path());
+    for name in ["a.csv", "a.jsonl", "a.npy"] {
+        let out = folder.path().join(name);
+        let output = run(&[
+            "monitor",
+            "--sets",
+            as_text(&sets),
+            "--pid",
+            &own_pid(),
+            "--for",
+            "0.5",
+            "--out",
+            as_text(&out),
+            "--quiet",
+        ]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let bytes = std::fs::read(&out).expect("the recording");
+        let content = String::from_utf8_lossy(&bytes).into_owned();
+        match name {
+            "a.csv" => {
+                let rows = content.lines().filter(|line| !line.starts_with('#'));
+                assert!(rows.clone().count() > 10, "{content}");
+                let columns = |line: &str| line.split(',').count();
+                let first = columns(rows.clone().next().expect("names"));
+                assert!(rows.clone().all(|row| columns(row) == first), "{content}");
+                assert!(content.contains("% of one processor"), "{content}");
+            }
+            "a.jsonl" => {
+                let lines: Vec<serde_json::Value> = content
+                    .lines()
+                    .map(|line| serde_json::from_str(line).expect("JSON"))
+                    .collect();
+                assert!(lines.len() > 10);
+                assert_eq!(lines.last().expect("an end")["end"], true);
+            }
+            _ => assert!(bytes.starts_with(b"\x93NUMPY")),
+        }
+    }
+    let recorded = folder.path().join("a.jsonl");
+    let again = folder.path().join("b.csv");
+    let output = run(&[
+        "monitor",
+        "--replay",
+        as_text(&recorded),
+        "--out",
+        as_text(&again),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("kernel in"),
+        "{}",
+        text(&output.stdout)
+    );
+    let content = std::fs::read_to_string(&again).expect("the replay");
+    let rows = content
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .count();
+    let samples = std::fs::read_to_string(&recorded)
+        .expect("the recording")
+        .lines()
+        .count()
+        - 2;
+    assert_eq!(rows - 1, samples);
+}
+
+#[test]
+fn a_full_disk_is_told_and_counting_goes_on() {
+    let output = run(&[
+        "monitor",
+        "--only",
+        "system",
+        "--pid",
+        &own_pid(),
+        "--for",
+        "0.3",
+        "--out",
+        "/dev/full",
+        "--format",
+        "jsonl",
+    ]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(
+        err.contains("cannot write /dev/full") && err.contains("counting goes on"),
+        "{err}"
+    );
+    assert!(out.contains("% of one processor"), "{out}");
+}
+
+#[test]
+fn it_ends_with_the_process_it_watches() {
+    let mut child = std::process::Command::new("sleep")
+        .arg("0.5")
+        .spawn()
+        .expect("sleep");
+    let pid = child.id().to_string();
+    let watcher = start(&["monitor", "--only", "system", "--pid", &pid]);
+    child.wait().expect("a child");
+    let output = finish(watcher);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(&format!("process {pid} has exited")));
+}
+
+#[test]
+fn metrics_are_served_while_it_runs() {
+    let mut child = tautline(&[
+        "monitor",
+        "--only",
+        "system",
+        "--all",
+        "--prometheus",
+        "127.0.0.1:0",
+        "--for",
+        "30",
+    ])
+    .stdout(Stdio::null())
+    .stderr(Stdio::piped())
+    .spawn()
+    .expect("it starts");
+    let stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let line = stderr
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| line.starts_with("metrics at"));
+    let line = line.expect("where the metrics are");
+    let address = line
+        .trim_start_matches("metrics at http://")
+        .trim_end_matches("/metrics");
+    let ask = || {
+        let mut stream = TcpStream::connect(address).expect("a listener");
+        stream
+            .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
+            .expect("a connection");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let until = support::deadline();
+    let answer = loop {
+        let answer = ask();
+        if answer.contains("tautline_samples_total") || until.elapsed() > std::time::Duration::ZERO
+        {
+            break answer;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(
+        answer.contains("tautline_observed_seconds_total{set=\"system\",cpu=\"0\"}"),
+        "{answer}"
+    );
+    child.kill().expect("a child");
+    child.wait().expect("a child");
+}
+
+#[test]
+fn sets_models_and_events_are_listed() {
+    let output = run(&["monitor", "--list"]);
+    let out = text(&output.stdout);
+    assert!(output.status.success());
+    assert!(
+        out.contains("cpi = cycles / instructions") && out.contains("context-switches"),
+        "{out}"
+    );
+}

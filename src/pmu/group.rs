@@ -1,0 +1,466 @@
+//! A set's counters at one place: opened in groups, read, and scaled for the time that they had none of the hardware.
+
+use std::io;
+
+use super::counters::{CounterId, Counters, GroupReading, Task};
+use super::event::{EventCode, EventSource, Privilege};
+use super::reason::{Place, Reason, errno, judge};
+
+/// What was counted of one event in an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Events while it was counted.
+    pub count: u64,
+    /// How long they were to be counted, nanoseconds; of a process, while its threads ran, all together.
+    pub enabled: u64,
+    /// How long of that they were counted, nanoseconds.
+    pub running: u64,
+}
+
+impl Count {
+    /// Of an event that has no counter.
+    pub const ABSENT: Self = Self {
+        count: 0,
+        enabled: u64::MAX,
+        running: 0,
+    };
+    /// Nothing yet.
+    pub const ZERO: Self = Self {
+        count: 0,
+        enabled: 0,
+        running: 0,
+    };
+
+    /// Whether the event has a counter at all.
+    pub const fn is_present(self) -> bool {
+        self.enabled != u64::MAX
+    }
+
+    /// Events in the whole time, as many for each moment that was not counted as for each that was. `None` if the event has no counter, or
+    /// got none in this time.
+    pub fn value(self) -> Option<f64> {
+        match (self.enabled, self.running) {
+            (u64::MAX, _) => None,
+            // Nothing ran that could have been counted.
+            (0, _) => Some(self.count as f64),
+            (_, 0) => None,
+            (enabled, running) if enabled == running => Some(self.count as f64),
+            (enabled, running) => Some(self.count as f64 * (enabled as f64 / running as f64)),
+        }
+    }
+
+    /// The share of the time that was counted, 0 to 1; `None` if the event has no counter, or there was nothing to count.
+    pub fn share(self) -> Option<f64> {
+        let is_counted = self.is_present() && self.enabled > 0;
+        is_counted.then(|| (self.running as f64 / self.enabled as f64).min(1.0))
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        // Never so long that it says that there is none.
+        self.enabled = self.enabled.saturating_add(other.enabled).min(u64::MAX - 1);
+        self.running = self.running.saturating_add(other.running);
+    }
+}
+
+/// One group: its leader, which of the set's events it counts, and what it said last.
+#[derive(Debug)]
+struct Group {
+    counters: Vec<CounterId>,
+    events: Vec<usize>,
+    last: GroupReading,
+}
+
+/// A set's counters at one place.
+#[derive(Debug, Default)]
+pub(super) struct OpenSet {
+    groups: Vec<Group>,
+    /// Of each event of the set, why it is not counted, or not all of it.
+    pub(super) reasons: Vec<Option<Reason>>,
+}
+
+impl OpenSet {
+    /// Opens what can be opened, all stopped.
+    pub(super) fn open(
+        counters: &mut impl Counters,
+        events: &[Result<EventCode, Reason>],
+        is_group: bool,
+        place: Place,
+    ) -> Self {
+        let mut set = Self {
+            groups: Vec::new(),
+            reasons: events.iter().map(|event| event.err()).collect(),
+        };
+        let tasks = match place {
+            Place::Cpu(cpu) => vec![Task::Cpu(cpu)],
+            Place::Process(process) => match counters.threads(process) {
+                Ok(threads) => threads.into_iter().map(Task::Thread).collect(),
+                Err(_) => Vec::new(),
+            },
+        };
+        let mut opener = Opener {
+            counters,
+            events,
+            place,
+        };
+        for task in tasks {
+            if is_group {
+                opener.open_group(&mut set, task);
+            } else {
+                opener.open_each(&mut set, task);
+            }
+        }
+        if set.groups.is_empty() {
+            // Nothing is open and nothing was said: there was nobody.
+            for reason in set.reasons.iter_mut().filter(|reason| reason.is_none()) {
+                *reason = Some(match place {
+                    Place::Process(_) => Reason::Exited,
+                    Place::Cpu(_) => Reason::Offline,
+                });
+            }
+        }
+        set
+    }
+
+    /// Whether anything of it is counted.
+    pub(super) fn is_open(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    pub(super) fn start(&self, counters: &mut impl Counters) {
+        for group in &self.groups {
+            // It fails for those that are gone; these read as such, too.
+            let _ = counters.start(group.counters[0]);
+        }
+    }
+
+    pub(super) fn stop(&self, counters: &mut impl Counters) {
+        for group in &self.groups {
+            let _ = counters.stop(group.counters[0]);
+        }
+    }
+
+    pub(super) fn close(&mut self, counters: &mut impl Counters) {
+        for group in self.groups.drain(..) {
+            // Members first: those whose leader is gone become leaders, and would count on.
+            group
+                .counters
+                .into_iter()
+                .rev()
+                .for_each(|counter| counters.close(counter));
+        }
+    }
+
+    /// What was counted since the last time, in `into`, one for each event of the set.
+    pub(super) fn collect(&mut self, counters: &mut impl Counters, into: &mut [Count]) {
+        into.fill(Count::ABSENT);
+        let width = counters.width().clamp(1, 64);
+        let mask = u64::MAX >> (64 - width);
+        for group in &mut self.groups {
+            for &event in &group.events {
+                if !into[event].is_present() {
+                    into[event] = Count::ZERO;
+                }
+            }
+            let mut now = GroupReading::default();
+            if counters.read(group.counters[0], &mut now).is_err() || now.len < group.events.len() {
+                continue;
+            }
+            let last = core::mem::replace(&mut group.last, now);
+            let enabled = now.enabled.checked_sub(last.enabled);
+            let running = now.running.checked_sub(last.running);
+            let (Some(enabled), Some(running)) = (enabled, running) else {
+                // Somebody began anew: from here on.
+                continue;
+            };
+            for (index, &event) in group.events.iter().enumerate() {
+                into[event].add(Count {
+                    count: now.values[index].wrapping_sub(last.values[index]) & mask,
+                    enabled,
+                    running,
+                });
+            }
+        }
+    }
+}
+
+struct Opener<'a, C> {
+    counters: &'a mut C,
+    events: &'a [Result<EventCode, Reason>],
+    place: Place,
+}
+
+impl<C: Counters> Opener<'_, C> {
+    /// Those of the set that the machine has, in one group; none of them if they do not fit together.
+    fn open_group(&mut self, set: &mut OpenSet, task: Task) {
+        let mut group = Group {
+            counters: Vec::new(),
+            events: Vec::new(),
+            last: GroupReading::default(),
+        };
+        let known = self.events.iter().enumerate();
+        let known: Vec<_> = known
+            .filter_map(|(index, event)| Some((index, event.ok()?)))
+            .collect();
+        for &(index, event) in &known {
+            let leader = group.counters.first().copied();
+            match self.open(&event, task, leader) {
+                Ok((counter, restriction)) => {
+                    group.counters.push(counter);
+                    group.events.push(index);
+                    set.reasons[index] = restriction;
+                }
+                // Somebody of the process has left; others are there.
+                Err(Reason::Exited) => break,
+                Err(reason @ Reason::TooMany { .. }) => {
+                    let fit = group.events.len();
+                    let counters = group.counters.drain(..).rev();
+                    counters.for_each(|counter| self.counters.close(counter));
+                    let reason = match reason {
+                        Reason::TooMany { .. } => Reason::TooMany {
+                            events: known.len(),
+                            fit,
+                        },
+                        other => other,
+                    };
+                    for &(index, _) in &known {
+                        set.reasons[index] = Some(reason);
+                    }
+                    return;
+                }
+                Err(reason) => set.reasons[index] = Some(reason),
+            }
+        }
+        if !group.counters.is_empty() {
+            set.groups.push(group);
+        }
+    }
+
+    /// Each event for itself.
+    fn open_each(&mut self, set: &mut OpenSet, task: Task) {
+        for (index, event) in self.events.iter().enumerate() {
+            let Ok(event) = event else { continue };
+            match self.open(event, task, None) {
+                Ok((counter, restriction)) => {
+                    set.reasons[index] = restriction;
+                    set.groups.push(Group {
+                        counters: vec![counter],
+                        events: vec![index],
+                        last: GroupReading::default(),
+                    });
+                }
+                Err(Reason::Exited) => return,
+                Err(reason) => set.reasons[index] = Some(reason),
+            }
+        }
+    }
+
+    /// The counter, and what it leaves out.
+    fn open(
+        &mut self,
+        event: &EventCode,
+        task: Task,
+        leader: Option<CounterId>,
+    ) -> Result<(CounterId, Option<Reason>), Reason> {
+        let error = match self.counters.open(event, task, leader) {
+            Ok(counter) => return Ok((counter, None)),
+            Err(error) => error,
+        };
+        let facts = self.counters.facts();
+        let reason = judge(&error, event, self.place, &facts);
+        match reason {
+            Reason::Paranoid { level } if means_something_in_programs(event) => {
+                let event = event.with(Privilege::User);
+                match self.counters.open(&event, task, leader) {
+                    Ok(counter) => Ok((counter, Some(Reason::UserOnly { level }))),
+                    Err(_) => Err(reason),
+                }
+            }
+            _ if is_too_many(&error) && leader.is_some() => {
+                // Alone it may do: then it is the group that it does not fit in.
+                match self.counters.open(event, task, None) {
+                    Ok(counter) => {
+                        self.counters.close(counter);
+                        Err(Reason::TooMany { events: 0, fit: 0 })
+                    }
+                    Err(_) => Err(reason),
+                }
+            }
+            _ => Err(reason),
+        }
+    }
+}
+
+fn is_too_many(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(errno::EINVAL | errno::ENOSPC))
+}
+
+/// Whether an event that may not be counted in the kernel is worth counting without: switches and migrations happen in the kernel alone.
+fn means_something_in_programs(event: &EventCode) -> bool {
+    const SWITCHES: [u64; 3] = [3, 4, 11];
+    event.privilege == Privilege::All
+        && event.source != EventSource::Tracepoint
+        && !(event.source == EventSource::Software && SWITCHES.contains(&event.config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::generic;
+    use super::super::fake::Fake;
+    use super::*;
+
+    fn events(names: &[&str]) -> Vec<Result<EventCode, Reason>> {
+        let code = |name: &&str| generic(name).ok_or(Reason::UnknownEvent);
+        names.iter().map(code).collect()
+    }
+
+    fn collect(set: &mut OpenSet, fake: &mut Fake) -> Vec<Count> {
+        let mut counts = vec![Count::ZERO; set.reasons.len()];
+        set.collect(fake, &mut counts);
+        counts
+    }
+
+    const HARDWARE: [&str; 4] = ["cycles", "instructions", "branches", "branch-misses"];
+    const CPU: Place = Place::Cpu(0);
+
+    #[test]
+    fn a_group_that_fits_is_counted_together() {
+        let mut fake = Fake::with_counters(4);
+        let mut set = OpenSet::open(&mut fake, &events(&HARDWARE), true, CPU);
+        assert_eq!(set.reasons, [None; 4]);
+        set.start(&mut fake);
+        fake.run(1_000);
+        let counts = collect(&mut set, &mut fake);
+        assert_eq!(counts[0].enabled, 1_000);
+        assert!(counts.iter().all(|count| count.share() == Some(1.0)));
+        // What each event is in the fake: so many in a nanosecond.
+        assert_eq!(
+            counts[1].count,
+            Fake::rate(&generic("instructions").unwrap()) * 1_000
+        );
+        fake.run(500);
+        assert_eq!(collect(&mut set, &mut fake)[0].enabled, 500);
+        set.stop(&mut fake);
+        fake.run(500);
+        assert_eq!(collect(&mut set, &mut fake)[0], Count::ZERO);
+        set.close(&mut fake);
+        assert_eq!(fake.open_counters(), 0);
+    }
+
+    #[test]
+    fn a_group_that_does_not_fit_is_refused_as_a_whole_with_the_reason() {
+        let mut fake = Fake::with_counters(3);
+        let mut events = events(&HARDWARE);
+        events.push(generic("page-faults").ok_or(Reason::UnknownEvent));
+        let mut set = OpenSet::open(&mut fake, &events, true, CPU);
+        let reason = Reason::TooMany { events: 5, fit: 3 };
+        assert_eq!(set.reasons, [Some(reason); 5]);
+        assert!(!set.is_open());
+        assert_eq!(fake.open_counters(), 0);
+        assert_eq!(collect(&mut set, &mut fake)[0].value(), None);
+        assert!(reason.to_string().contains("5 events at once"));
+    }
+
+    #[test]
+    fn too_many_that_need_not_be_together_take_turns_and_are_scaled() {
+        let mut fake = Fake::with_counters(2);
+        let mut set = OpenSet::open(&mut fake, &events(&HARDWARE), false, CPU);
+        set.start(&mut fake);
+        fake.run(1_000_000);
+        let counts = collect(&mut set, &mut fake);
+        for (count, name) in counts.iter().zip(HARDWARE) {
+            let share = count.share().unwrap();
+            assert!((share - 0.5).abs() < 0.01, "{share}");
+            let expected = (Fake::rate(&generic(name).unwrap()) * 1_000_000) as f64;
+            let value = count.value().unwrap();
+            assert!((value / expected - 1.0).abs() < 0.01, "{value} {expected}");
+            assert!((count.count as f64) < 0.6 * expected);
+        }
+    }
+
+    #[test]
+    fn what_never_got_a_counter_has_no_value() {
+        let count = Count {
+            count: 0,
+            enabled: 5,
+            running: 0,
+        };
+        assert_eq!((count.value(), count.share()), (None, Some(0.0)));
+        assert_eq!((Count::ABSENT.value(), Count::ABSENT.share()), (None, None));
+        // A process that slept.
+        assert_eq!(
+            (Count::ZERO.value(), Count::ZERO.share()),
+            (Some(0.0), None)
+        );
+    }
+
+    #[test]
+    fn counters_that_overflow_go_on() {
+        let mut fake = Fake::with_counters(4);
+        fake.width = 32;
+        fake.offset = u64::from(u32::MAX) - 10;
+        let mut set = OpenSet::open(&mut fake, &events(&["cycles"]), true, CPU);
+        set.start(&mut fake);
+        collect(&mut set, &mut fake);
+        fake.run(1_000);
+        let expected = Fake::rate(&generic("cycles").unwrap()) * 1_000;
+        assert_eq!(collect(&mut set, &mut fake)[0].count, expected);
+    }
+
+    #[test]
+    fn counters_that_begin_anew_are_not_taken_for_an_overflow() {
+        let mut fake = Fake::with_counters(4);
+        let mut set = OpenSet::open(&mut fake, &events(&["cycles"]), true, CPU);
+        set.start(&mut fake);
+        fake.run(1_000);
+        collect(&mut set, &mut fake);
+        fake.restart();
+        fake.run(10);
+        assert_eq!(collect(&mut set, &mut fake)[0], Count::ZERO);
+        fake.run(10);
+        assert_eq!(collect(&mut set, &mut fake)[0].enabled, 10);
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_left_out_and_the_rest_is_counted() {
+        let mut fake = Fake::with_counters(0);
+        let names = ["cycles", "page-faults", "no-such-event"];
+        let mut set = OpenSet::open(&mut fake, &events(&names), true, CPU);
+        let expected = [Some(Reason::NoPmu), None, Some(Reason::UnknownEvent)];
+        assert_eq!(set.reasons, expected);
+        set.start(&mut fake);
+        fake.run(100);
+        let counts = collect(&mut set, &mut fake);
+        assert_eq!((counts[0].value(), counts[2].value()), (None, None));
+        assert!(counts[1].value().is_some_and(|value| value > 0.0));
+    }
+
+    #[test]
+    fn without_permission_for_the_kernel_programs_are_counted_and_it_is_said() {
+        let mut fake = Fake::with_counters(4);
+        fake.facts.paranoid = Some(2);
+        let names = ["cycles", "context-switches", "page-faults"];
+        let set = OpenSet::open(&mut fake, &events(&names), true, Place::Process(7));
+        let expected = [
+            Some(Reason::UserOnly { level: 2 }),
+            Some(Reason::Paranoid { level: 2 }),
+            Some(Reason::UserOnly { level: 2 }),
+        ];
+        assert_eq!(set.reasons, expected);
+        assert!(set.is_open());
+    }
+
+    #[test]
+    fn a_process_is_all_of_its_threads() {
+        let mut fake = Fake::with_counters(4);
+        fake.threads = vec![7, 8, 9];
+        let mut set = OpenSet::open(&mut fake, &events(&["cycles"]), true, Place::Process(7));
+        set.start(&mut fake);
+        fake.run(100);
+        let one = Fake::rate(&generic("cycles").unwrap()) * 100;
+        assert_eq!(collect(&mut set, &mut fake)[0].count, 3 * one);
+        fake.threads.clear();
+        let set = OpenSet::open(&mut fake, &events(&["cycles"]), true, Place::Process(7));
+        assert_eq!(set.reasons, [Some(Reason::Exited)]);
+    }
+}

@@ -1,0 +1,137 @@
+//! When a monitor is to tick, and what it costs: the one place here that reads clocks.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::units::{Time, saturating_nanos};
+
+/// The least time between ticks: ten times what is asked of the monitor.
+pub const MIN_PERIOD: Duration = Duration::from_micros(100);
+
+/// What the monitor takes of what it measures (the probe effect).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbeEffect {
+    /// Processor time of the monitor's thread, which the kernel's work for it is part of.
+    pub processor: Duration,
+    /// How long it has run.
+    pub wall: Duration,
+    /// Ticks that came too late for their period and were left out.
+    pub missed: u64,
+}
+
+impl ProbeEffect {
+    /// The share of one processor, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.wall.is_zero() {
+            return 0.0;
+        }
+        self.processor.as_secs_f64() / self.wall.as_secs_f64()
+    }
+}
+
+/// Ticks at a steady rate, for the thread that drives a monitor, and the processor time that this thread takes.
+#[derive(Debug)]
+pub struct Pace {
+    origin: Instant,
+    period: Duration,
+    next: Duration,
+    missed: u64,
+    /// When counting of what the monitor takes began: time and processor time.
+    since: (Duration, Duration),
+}
+
+impl Pace {
+    /// A tick every `period` ([`MIN_PERIOD`] at least), the first one period from now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that the monitor is told the time of"
+    )]
+    pub fn new(period: Duration) -> Self {
+        let period = period.max(MIN_PERIOD);
+        Self {
+            origin: Instant::now(),
+            period,
+            next: period,
+            missed: 0,
+            since: (Duration::ZERO, thread_time()),
+        }
+    }
+
+    /// The time since it was made.
+    pub fn now(&self) -> Time {
+        Time::from_nanos(saturating_nanos(self.origin.elapsed()))
+    }
+
+    /// Sleeps until the next tick is due, and says what time it is then. Who is late by a period or more gets the tick at once, and those between are left out.
+    pub fn wait(&mut self) -> Time {
+        let elapsed = self.origin.elapsed();
+        if let Some(left) = self.next.checked_sub(elapsed) {
+            std::thread::sleep(left);
+            self.next += self.period;
+        } else {
+            let late = elapsed.saturating_sub(self.next).as_nanos() / self.period.as_nanos();
+            let late = u32::try_from(late).unwrap_or(u32::MAX);
+            self.missed += u64::from(late);
+            self.next += self.period.saturating_mul(late.saturating_add(1));
+        }
+        self.now()
+    }
+
+    /// What the thread that asks, which must be the one that made this, has taken since then, or since the last [`Self::restart`].
+    pub fn probe_effect(&self) -> ProbeEffect {
+        ProbeEffect {
+            processor: thread_time().saturating_sub(self.since.1),
+            wall: self.origin.elapsed().saturating_sub(self.since.0),
+            missed: self.missed,
+        }
+    }
+
+    /// What it has taken so far, which counts no more: after opening counters, that is what beginning costs, and from then on it is what going on does.
+    pub fn restart(&mut self) -> ProbeEffect {
+        let so_far = self.probe_effect();
+        self.since = (self.origin.elapsed(), thread_time());
+        self.missed = 0;
+        so_far
+    }
+}
+
+/// Processor time of the thread that asks; zero where the system does not tell.
+fn thread_time() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_keep_to_their_schedule_and_late_ones_are_left_out() {
+        let mut pace = Pace::new(Duration::from_millis(5));
+        let first = pace.wait();
+        assert!(first >= Time::from_nanos(5_000_000));
+        let second = pace.wait();
+        assert!(second >= Time::from_nanos(10_000_000));
+        std::thread::sleep(Duration::from_millis(30));
+        pace.wait();
+        let third = pace.probe_effect();
+        assert!(third.missed >= 4, "{third:?}");
+        assert!(pace.wait() > second);
+    }
+
+    #[test]
+    fn the_probe_effect_is_a_share_of_one_processor() {
+        let pace = Pace::new(Duration::ZERO);
+        std::thread::sleep(Duration::from_millis(20));
+        let effect = pace.probe_effect();
+        assert!(effect.wall >= Duration::from_millis(20));
+        assert!((0.0..0.9).contains(&effect.share()), "{effect:?}");
+        assert!(ProbeEffect::default().share().abs() < 1e-12);
+    }
+}

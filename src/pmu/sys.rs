@@ -1,0 +1,349 @@
+//! The kernel's counters: `perf_event_open(2)`.
+#![expect(
+    unsafe_code,
+    reason = "the interface is a system call that libc has no function for"
+)]
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use super::counters::{CounterId, Counters, Facts, GroupReading, MAX_EVENTS, Task};
+use super::event::{EventCode, Privilege};
+use super::reason::Place;
+
+/// `perf_event_attr` as it was in its second version, which every kernel since knows and takes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Attributes {
+    source: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+    config2: u64,
+}
+
+const _: () = assert!(size_of::<Attributes>() == 72);
+
+/// Times enabled and running, and the values of a whole group in one reading.
+const READ_FORMAT: u64 = 1 | 1 << 1 | 1 << 3;
+
+/// The bits of `flags` count from the side that the machine's bit fields begin at.
+const fn flag(bit: u32) -> u64 {
+    if cfg!(target_endian = "big") {
+        1 << (63 - bit)
+    } else {
+        1 << bit
+    }
+}
+
+const DISABLED: u64 = flag(0);
+const INHERIT: u64 = flag(1);
+const EXCLUDE_USER: u64 = flag(4);
+const EXCLUDE_KERNEL: u64 = flag(5);
+const EXCLUDE_HYPERVISOR: u64 = flag(6);
+
+/// `PERF_EVENT_IOC_ENABLE`: without argument, which some processors' interfaces say by a bit of its own.
+const ENABLE: libc::Ioctl = if cfg!(any(
+    target_arch = "mips",
+    target_arch = "mips64",
+    target_arch = "powerpc",
+    target_arch = "powerpc64",
+    target_arch = "sparc",
+    target_arch = "sparc64"
+)) {
+    0x2000_2400
+} else {
+    0x2400
+};
+/// `PERF_EVENT_IOC_DISABLE`.
+const DISABLE: libc::Ioctl = ENABLE + 1;
+/// `PERF_FLAG_FD_CLOEXEC`.
+const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+
+/// The counters of this machine's kernel.
+#[derive(Debug)]
+pub struct Perf {
+    /// By number of the counter.
+    files: Vec<Option<File>>,
+    free: Vec<u32>,
+    facts: Facts,
+}
+
+impl Perf {
+    /// Counters of this machine, none open yet.
+    pub fn new() -> Self {
+        Self {
+            files: Vec::new(),
+            free: Vec::new(),
+            facts: facts(Path::new("/")),
+        }
+    }
+
+    fn file(&self, counter: CounterId) -> io::Result<&File> {
+        let file = self.files.get(counter.0 as usize).and_then(Option::as_ref);
+        file.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Default for Perf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Counters for Perf {
+    fn open(
+        &mut self,
+        event: &EventCode,
+        task: Task,
+        leader: Option<CounterId>,
+    ) -> io::Result<CounterId> {
+        let mut flags = match event.privilege {
+            Privilege::All => 0,
+            Privilege::User => EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
+            Privilege::Kernel => EXCLUDE_USER | EXCLUDE_HYPERVISOR,
+        };
+        if leader.is_none() {
+            flags |= DISABLED;
+        }
+        let (process, cpu) = match task {
+            Task::Thread(thread) => {
+                flags |= INHERIT;
+                let thread = i32::try_from(thread);
+                (
+                    thread.map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?,
+                    -1,
+                )
+            }
+            Task::Cpu(cpu) => {
+                let cpu = i32::try_from(cpu);
+                (
+                    -1,
+                    cpu.map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?,
+                )
+            }
+        };
+        let attributes = Attributes {
+            source: event.source.number(),
+            size: size_of::<Attributes>() as u32,
+            config: event.config,
+            config1: event.config1,
+            read_format: READ_FORMAT,
+            flags,
+            ..Attributes::default()
+        };
+        let group = match leader {
+            None => -1,
+            Some(leader) => self.file(leader)?.as_raw_fd(),
+        };
+        let file = open(&attributes, process, cpu, group)?;
+        let number = self.free.pop().unwrap_or(self.files.len() as u32);
+        if number as usize == self.files.len() {
+            self.files.push(None);
+        }
+        self.files[number as usize] = Some(file);
+        Ok(CounterId(number))
+    }
+
+    fn start(&mut self, leader: CounterId) -> io::Result<()> {
+        control(self.file(leader)?, ENABLE)
+    }
+
+    fn stop(&mut self, leader: CounterId) -> io::Result<()> {
+        control(self.file(leader)?, DISABLE)
+    }
+
+    fn read(&mut self, leader: CounterId, into: &mut GroupReading) -> io::Result<()> {
+        let mut bytes = [0; 8 * (3 + MAX_EVENTS)];
+        let read = self.file(leader)?.read(&mut bytes)?;
+        let mut words = bytes[..read]
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        // A group in error reads as nothing at all.
+        let (Some(len), Some(enabled), Some(running)) = (words.next(), words.next(), words.next())
+        else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        into.enabled = enabled;
+        into.running = running;
+        into.len = words
+            .len()
+            .min(MAX_EVENTS)
+            .min(usize::try_from(len).unwrap_or(0));
+        for (slot, value) in into.values.iter_mut().zip(words) {
+            *slot = value;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, counter: CounterId) {
+        if let Some(file) = self.files.get_mut(counter.0 as usize) {
+            if file.take().is_some() {
+                self.free.push(counter.0);
+            }
+        }
+    }
+
+    fn is_present(&mut self, place: Place) -> bool {
+        match place {
+            Place::Process(process) => is_running(process),
+            Place::Cpu(cpu) => self.online().is_ok_and(|online| online.contains(&cpu)),
+        }
+    }
+
+    fn threads(&mut self, process: u32) -> io::Result<Vec<u32>> {
+        if !is_running(process) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        let entries = fs::read_dir(format!("/proc/{process}/task"))?;
+        let number =
+            |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+        Ok(entries.filter_map(number).collect())
+    }
+
+    fn online(&mut self) -> io::Result<Vec<u32>> {
+        let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
+        parse_list(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+}
+
+fn open(attributes: &Attributes, process: i32, cpu: i32, group: i32) -> io::Result<File> {
+    // SAFETY: the kernel reads `size` bytes from `attributes`, which is as long as it says and lives until the call is over; it writes there
+    // only to say which size it knows, when it refuses with E2BIG, and refuses none of this size. The other arguments are numbers.
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            core::ptr::from_ref(attributes),
+            process,
+            cpu,
+            group,
+            CLOSE_ON_EXEC,
+        )
+    };
+    let descriptor = i32::try_from(descriptor).unwrap_or(-1);
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call gave a new descriptor, checked above to be one, and nobody else has it.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+}
+
+fn control(counter: &File, request: libc::Ioctl) -> io::Result<()> {
+    // SAFETY: `ENABLE` and `DISABLE` take a number, not an address; the descriptor is open for as long as `counter` is borrowed.
+    let result = unsafe { libc::ioctl(counter.as_raw_fd(), request, 0) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Whether there is such a process, which has not ended (a process that nobody has waited for has).
+fn is_running(process: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else {
+        return false;
+    };
+    // The name, in parentheses, may hold anything.
+    let state = stat
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, None | Some('Z' | 'X' | 'x'))
+}
+
+fn facts(root: &Path) -> Facts {
+    let devices = fs::read_dir(root.join("sys/bus/event_source/devices"));
+    let is_pmu = |entry: io::Result<fs::DirEntry>| {
+        let name = entry.map(|entry| entry.file_name()).unwrap_or_default();
+        let name = name.to_string_lossy();
+        // x86 and others `cpu`, hybrid ones `cpu_core`; ARM by architecture or core.
+        ["cpu", "armv", "apple", "cpum_cf"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    };
+    let paranoid = fs::read_to_string(root.join("proc/sys/kernel/perf_event_paranoid"));
+    let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
+    let seccomp = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    Facts {
+        pmu: devices.is_ok_and(|mut devices| devices.any(is_pmu)),
+        paranoid: paranoid.ok().and_then(|level| level.trim().parse().ok()),
+        seccomp: seccomp.is_some_and(|mode| mode.trim() != "0"),
+    }
+}
+
+/// Numbers as the kernel lists them: `0-3,5`.
+fn parse_list(text: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        // No machine has more.
+        if last.checked_sub(first)? > 1 << 16 {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_listed_in_ranges() {
+        assert_eq!(parse_list("0-3,5\n"), Some(vec![0, 1, 2, 3, 5]));
+        assert_eq!(parse_list("\n"), Some(vec![]));
+        assert_eq!(parse_list("3-1"), None);
+        assert_eq!(parse_list("0-4294967295"), None);
+        assert_eq!(parse_list("x"), None);
+    }
+
+    #[test]
+    fn facts_are_what_the_system_shows() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(facts(root.path()), Facts::default());
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("sys/bus/event_source/devices/cpu_core/type", "4\n");
+        write("proc/sys/kernel/perf_event_paranoid", "-1\n");
+        write(
+            "proc/self/status",
+            "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n",
+        );
+        let expected = Facts {
+            pmu: true,
+            paranoid: Some(-1),
+            seccomp: true,
+        };
+        assert_eq!(facts(root.path()), expected);
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_not_there() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let mut perf = Perf::new();
+        assert!(!perf.is_present(Place::Process(child.id())));
+        assert!(perf.threads(child.id()).is_err());
+        let own = std::process::id();
+        assert!(perf.is_present(Place::Process(own)));
+        assert!(!perf.threads(own).unwrap().is_empty());
+        assert!(!perf.is_present(Place::Cpu(u32::MAX)));
+    }
+}

@@ -1,0 +1,346 @@
+//! The monitor over a machine that is made up.
+
+use core::time::Duration;
+
+use super::fake::Fake;
+use super::*;
+use crate::units::Time;
+
+const TWO: &str = "
+    [[sets]]
+    name = 'cpi'
+    events = ['cycles', 'instructions']
+    metrics = { cpi = 'cycles / instructions' }
+    [[sets]]
+    name = 'system'
+    events = ['page-faults', 'context-switches']
+    gauges = ['load']
+    metrics = { faults-per-second = 'page-faults / seconds' }
+";
+
+fn config(sets: &str) -> MonitorConfig {
+    MonitorConfig::new(EventSets::parse(sets).unwrap())
+}
+
+const PERIOD: u64 = 10_000;
+
+fn at(ticks: u64) -> Time {
+    Time::from_nanos(ticks * PERIOD)
+}
+
+fn monitor(config: MonitorConfig, fake: Fake) -> Monitor<Fake> {
+    Monitor::new(config, fake, at(0)).unwrap()
+}
+
+fn run(monitor: &mut Monitor<Fake>, ticks: core::ops::RangeInclusive<u64>) {
+    for tick in ticks {
+        monitor.counters_mut().run(PERIOD);
+        monitor.tick(at(tick));
+    }
+}
+
+fn samples<C: Counters>(monitor: &Monitor<C>) -> Vec<Sample<'_>> {
+    let (store, layout) = (monitor.store(), monitor.layout());
+    let mut cursor = store.start();
+    let next = || {
+        let sample = store.get(layout, cursor);
+        cursor = cursor.next();
+        sample
+    };
+    core::iter::from_fn(next).collect()
+}
+
+#[test]
+fn sets_take_turns_and_each_counts_only_in_its_own() {
+    let mut monitor = monitor(config(TWO).cpu(0).cpu(1), Fake::with_counters(4));
+    run(&mut monitor, 1..=4);
+    let samples = samples(&monitor);
+    assert_eq!(samples.len(), 8);
+    let order: Vec<_> = samples
+        .iter()
+        .map(|sample| (sample.set().name(), sample.head().place))
+        .collect();
+    let expected = [
+        ("cpi", Place::Cpu(0)),
+        ("cpi", Place::Cpu(1)),
+        ("system", Place::Cpu(0)),
+        ("system", Place::Cpu(1)),
+    ];
+    assert_eq!(order[..4], expected);
+    assert_eq!(order[4..], expected);
+    for sample in &samples {
+        assert_eq!(sample.head().interval, Duration::from_nanos(PERIOD));
+        assert!(sample.counts().iter().all(|count| count.enabled == PERIOD));
+        assert_eq!(sample.share(), Some(1.0));
+    }
+    // In the fake, 2 cycles and 3 instructions a nanosecond.
+    assert_eq!(samples[0].value("cpi"), Some(2.0 / 3.0));
+    assert_eq!(
+        monitor.totals()[0].metric(monitor.layout(), 0),
+        Some(2.0 / 3.0)
+    );
+    assert_eq!(monitor.totals()[0].samples, 2);
+    let faults = samples[2].value("faults-per-second").unwrap();
+    assert!((faults - 4e9).abs() < 1.0, "{faults}");
+}
+
+#[test]
+fn a_set_alone_is_never_stopped_and_read_once_a_tick() {
+    let sets = "[[sets]]\nname = 'a'\nevents = ['cycles']";
+    let mut monitor = monitor(config(sets).cpu(0), Fake::with_counters(1));
+    run(&mut monitor, 1..=10);
+    assert_eq!(monitor.counters().reads, 10);
+    assert!(
+        samples(&monitor)
+            .iter()
+            .all(|sample| sample.counts()[0].enabled == PERIOD)
+    );
+}
+
+#[test]
+fn gauges_stand_in_every_sample_on_the_same_time_base() {
+    let (gauge, handle) = Gauge::supplied("load");
+    let mut monitor = monitor(config(TWO).cpu(0).gauge(gauge), Fake::with_counters(4));
+    run(&mut monitor, 1..=1);
+    handle.set(0.5);
+    run(&mut monitor, 2..=3);
+    let values: Vec<_> = samples(&monitor)
+        .iter()
+        .map(|sample| sample.value("load"))
+        .collect();
+    assert_eq!(values, [None, Some(0.5), Some(0.5)]);
+}
+
+#[test]
+fn what_is_missing_is_named_and_the_rest_counts() {
+    let mut monitor = monitor(config(TWO).cpu(0), Fake::with_counters(0));
+    let names: Vec<_> = monitor
+        .missing()
+        .iter()
+        .map(|missing| (&*missing.name, missing.reason))
+        .collect();
+    let expected = [
+        ("cycles", Reason::NoPmu),
+        ("instructions", Reason::NoPmu),
+        ("load", Reason::UnknownGauge),
+    ];
+    assert_eq!(names, expected);
+    run(&mut monitor, 1..=2);
+    let samples = samples(&monitor);
+    // The set of which nothing is counted has no turns.
+    for sample in &samples {
+        assert_eq!(sample.set().name(), "system");
+        assert!(
+            sample
+                .value("page-faults")
+                .is_some_and(|faults| faults > 0.0)
+        );
+        assert_eq!(sample.value("load"), None);
+    }
+}
+
+#[test]
+fn what_is_required_and_missing_is_an_error() {
+    let build = |name: &str, counters| {
+        let config = config(TWO).cpu(0).require(name);
+        Monitor::new(config, Fake::with_counters(counters), at(0))
+    };
+    assert!(build("cycles", 4).is_ok());
+    for (name, counters, reason) in [
+        ("cycles", 0, "no hardware counters"),
+        ("branches", 4, "no set has it"),
+        ("load", 4, "nobody supplies"),
+    ] {
+        let error = build(name, counters).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    let refused = |config: MonitorConfig| {
+        Monitor::new(config, Fake::with_counters(4), at(0))
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused(config(TWO)).contains("0 processes and processors"));
+    assert!(
+        refused(config(TWO).cpu(9)).contains("cpu 9 cannot be watched: the processor is offline")
+    );
+    assert!(
+        refused(config(TWO).process(9))
+            .contains("process 9 cannot be watched: the process has exited")
+    );
+    assert!(refused(config(TWO).cpu(0).slots(0)).contains("0 slots"));
+    assert!(refused(config(TWO).cpu(0).slots(usize::MAX)).contains("slots"));
+    let gauge = |name: &str| Gauge::supplied(name).0;
+    assert!(refused(config(TWO).cpu(0).gauge(gauge("a b"))).contains("\"a b\""));
+    assert!(refused(config(TWO).cpu(0).gauge(gauge("seconds"))).contains("seconds"));
+    assert!(refused(config(TWO).cpu(0).gauge(gauge("g")).gauge(gauge("g"))).contains("called g"));
+    assert!(refused(config(TWO).cpu(0).gauge(gauge("cycles"))).contains("called cycles"));
+}
+
+/// Ticks of 100 ms, of which ten are enough for who counts nothing to be asked after.
+fn run_slowly(monitor: &mut Monitor<Fake>, ticks: core::ops::RangeInclusive<u64>) {
+    for tick in ticks {
+        monitor.counters_mut().skip(100_000_000);
+        monitor.tick(Time::from_nanos(tick * 100_000_000));
+    }
+}
+
+#[test]
+fn a_process_that_exits_is_told_and_the_others_are_watched_on() {
+    let mut fake = Fake::with_counters(4);
+    fake.threads = vec![7];
+    let mut monitor = monitor(config(TWO).process(7).cpu(0), fake);
+    run_slowly(&mut monitor, 1..=2);
+    monitor.counters_mut().threads.clear();
+    run_slowly(&mut monitor, 3..=12);
+    let notices: Vec<_> = monitor.take_notices().collect();
+    assert_eq!(notices, [Notice::Exited(7)]);
+    assert!(!monitor.is_over());
+    let before = monitor.store().end();
+    // Its number is used again: that is another process.
+    monitor.counters_mut().threads = vec![7];
+    run_slowly(&mut monitor, 13..=32);
+    assert_eq!(monitor.store().end().number() - before.number(), 20);
+    assert_eq!(monitor.take_notices().count(), 0);
+}
+
+#[test]
+fn when_all_processes_are_gone_it_is_over() {
+    let mut monitor = monitor(config(TWO).process(7), Fake::with_counters(4));
+    assert!(!monitor.is_over());
+    monitor.counters_mut().threads.clear();
+    run_slowly(&mut monitor, 1..=10);
+    assert!(monitor.is_over());
+    assert_eq!(monitor.counters().open_counters(), 0);
+}
+
+#[test]
+fn a_process_that_sleeps_is_not_gone() {
+    let mut monitor = monitor(config(TWO).process(7), Fake::with_counters(4));
+    for tick in 1..=10 {
+        monitor.tick(Time::from_nanos(tick * 100_000_000));
+    }
+    assert!(!monitor.is_over());
+    assert_eq!(samples(&monitor)[0].value("cycles"), Some(0.0));
+}
+
+#[test]
+fn a_processor_that_goes_offline_comes_back() {
+    let mut monitor = monitor(config(TWO).cpu(0).cpu(1), Fake::with_counters(4));
+    run_slowly(&mut monitor, 1..=2);
+    monitor.counters_mut().cpus = vec![0];
+    run_slowly(&mut monitor, 3..=12);
+    assert_eq!(
+        monitor.take_notices().collect::<Vec<_>>(),
+        [Notice::Offline(1)]
+    );
+    monitor.counters_mut().cpus = vec![0, 1];
+    run_slowly(&mut monitor, 13..=22);
+    assert_eq!(
+        monitor.take_notices().collect::<Vec<_>>(),
+        [Notice::Online(1)]
+    );
+    run_slowly(&mut monitor, 23..=24);
+    let last = samples(&monitor);
+    let last = last.last().unwrap();
+    assert_eq!(last.head().place, Place::Cpu(1));
+    assert!(last.counts()[0].count > 0);
+}
+
+#[test]
+fn counters_that_are_never_free_are_named() {
+    // Two events that take turns with a group that is too long to ever run with another.
+    let sets = "[[sets]]\nname = 'a'\nevents = ['cycles', 'page-faults']\ngroup = false";
+    let mut monitor = monitor(config(sets).cpu(0), Fake::with_counters(1));
+    monitor.counters_mut().take_hardware();
+    for tick in 1..=3 {
+        monitor.counters_mut().run(500_000);
+        monitor.tick(Time::from_nanos(tick * 500_000));
+    }
+    assert_eq!(monitor.never_free(), []);
+    monitor.counters_mut().skip(2_000_000_000);
+    monitor.tick(Time::from_nanos(2_001_500_000));
+    let never = monitor.never_free();
+    assert_eq!(never.len(), 1);
+    assert_eq!(
+        (&*never[0].name, never[0].reason),
+        ("cycles", Reason::NeverFree)
+    );
+    assert_eq!(samples(&monitor)[0].value("cycles"), None);
+}
+
+#[test]
+fn subscribers_get_samples_and_the_slow_lose_them() {
+    let mut monitor = monitor(config(TWO).cpu(0), Fake::with_counters(4));
+    let subscription = monitor.subscribe(2);
+    let dropped = monitor.subscribe(2);
+    drop(dropped);
+    run(&mut monitor, 1..=3);
+    let first = subscription.next(Duration::ZERO).unwrap();
+    assert_eq!(first.sample().value("cpi"), Some(2.0 / 3.0));
+    assert_eq!(
+        subscription.try_next().unwrap().sample().set().name(),
+        "system"
+    );
+    assert!(subscription.try_next().is_none());
+    assert_eq!(subscription.lost(), 1);
+    run(&mut monitor, 4..=4);
+    assert_eq!(subscription.try_next().unwrap().sample().head().at, at(4));
+    drop(monitor);
+    assert!(subscription.next(Duration::from_secs(10)).is_none());
+}
+
+#[test]
+fn all_counters_are_closed_in_the_end() {
+    let fake = Fake::with_counters(4);
+    let mut counters = Shared(std::rc::Rc::new(std::cell::RefCell::new(fake)));
+    let other = Shared(std::rc::Rc::clone(&counters.0));
+    let mut monitor = Monitor::new(config(TWO).cpu(0).process(7), other, at(0)).unwrap();
+    monitor.tick(at(1));
+    assert!(counters.0.borrow().open_counters() > 0);
+    drop(monitor);
+    assert_eq!(counters.0.borrow().open_counters(), 0);
+    assert_eq!(counters.online().unwrap(), [0, 1]);
+}
+
+/// A fake that can be looked at when its monitor is gone.
+#[derive(Debug)]
+struct Shared(std::rc::Rc<std::cell::RefCell<Fake>>);
+
+impl Counters for Shared {
+    fn open(
+        &mut self,
+        event: &EventCode,
+        task: Task,
+        leader: Option<CounterId>,
+    ) -> std::io::Result<CounterId> {
+        self.0.borrow_mut().open(event, task, leader)
+    }
+    fn start(&mut self, leader: CounterId) -> std::io::Result<()> {
+        self.0.borrow_mut().start(leader)
+    }
+    fn stop(&mut self, leader: CounterId) -> std::io::Result<()> {
+        self.0.borrow_mut().stop(leader)
+    }
+    fn read(&mut self, leader: CounterId, into: &mut GroupReading) -> std::io::Result<()> {
+        self.0.borrow_mut().read(leader, into)
+    }
+    fn close(&mut self, counter: CounterId) {
+        self.0.borrow_mut().close(counter);
+    }
+    fn is_present(&mut self, place: Place) -> bool {
+        self.0.borrow_mut().is_present(place)
+    }
+    fn threads(&mut self, process: u32) -> std::io::Result<Vec<u32>> {
+        self.0.borrow_mut().threads(process)
+    }
+    fn online(&mut self) -> std::io::Result<Vec<u32>> {
+        self.0.borrow_mut().online()
+    }
+    fn facts(&self) -> Facts {
+        self.0.borrow().facts()
+    }
+}
