@@ -128,8 +128,8 @@ impl Writer {
         let code = route.load(Ordering::Relaxed);
         // Mostly every event is to become a row.
         let log = Route::plain(code).or_else(|| {
-            let counted = event.index() * shape.domains + domain.index();
-            let skipped = self.skipped.get_mut(counted)?;
+            let place = event.index() * shape.domains + domain.index();
+            let skipped = self.skipped.get_mut(place)?;
             count(skipped, code, domain == correspondent)
         });
         let Some((log, ring)) = log.and_then(|log| Some((log, self.rings.get_mut(log)?))) else {
