@@ -256,7 +256,8 @@ impl Cost {
 
     /// A block leaves with an arm: what the peer is used to, unless it is starved.
     fn on_choice(&mut self, situation: &Situation<'_>, arm: usize) {
-        self.seen.on_block(arm, situation.plain_len);
+        let history = Some(arm).filter(|arm| situation.arms[*arm].history);
+        self.seen.on_block(history, situation.plain_len);
         if situation.peer_starved {
             return;
         }
