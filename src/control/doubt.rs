@@ -13,8 +13,6 @@ const MOST_PADDING: f64 = 4000.0;
 const LEAST_PADDING: f64 = 512.0;
 /// Time from one to the next, so that they take no more than a hundredth of the link.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// What took so long to pass was not held up by a scheduler, mostly. Arbitrary.
-const SURE: Duration = Duration::from_millis(20);
 /// So many must show a rate that is no higher before it is believed.
 const CONFIRMATIONS: u32 = 2;
 /// A rate that is lower than this much of what it was has fallen ..
@@ -36,11 +34,11 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// The rate is `rate` now, by what passed within `time`, and was `before`; 0 if it was not known.
-    pub(super) fn on_rate(&mut self, before: f64, rate: f64, time: Duration) {
+    /// The rate is `rate` now, and was `before`; 0 if it was not known.
+    pub(super) fn on_rate(&mut self, before: f64, rate: f64) {
         self.highest = self.highest.max(before);
         if rate < FALLEN * self.highest || before == 0.0 {
-            self.probes = if time < SURE { CONFIRMATIONS } else { 0 };
+            self.probes = CONFIRMATIONS;
             self.highest = rate;
         }
     }
@@ -91,7 +89,6 @@ mod tests {
     use super::*;
 
     const RTT: Duration = Duration::from_micros(200);
-    const MOMENT: Duration = Duration::from_millis(4);
 
     fn at(millis: u64) -> Time {
         Time::ZERO + Duration::from_millis(millis)
@@ -105,7 +102,7 @@ mod tests {
     fn a_rate_that_has_fallen_is_believed_after_two_probes() {
         let mut doubt = Doubt::default();
         assert_eq!(doubt.padding(at(0), 2.5e6), None);
-        doubt.on_rate(0.0, 2.5e6, MOMENT);
+        doubt.on_rate(0.0, 2.5e6);
         for millis in [0, 100] {
             let len = doubt.padding(at(millis), 2.5e6).expect("in doubt");
             assert_eq!(len, 2500);
@@ -118,9 +115,9 @@ mod tests {
         }
         assert_eq!(doubt.padding(at(1000), 2.5e6), None);
         // Little by little, too.
-        doubt.on_rate(2.5e6, 2.2e6, MOMENT);
+        doubt.on_rate(2.5e6, 2.2e6);
         assert_eq!(doubt.padding(at(1000), 2.2e6), None);
-        doubt.on_rate(2.2e6, 1.9e6, MOMENT);
+        doubt.on_rate(2.2e6, 1.9e6);
         assert_eq!(doubt.padding(at(1000), 1.9e6), Some(1900));
     }
 
@@ -128,7 +125,7 @@ mod tests {
     fn a_faster_link_shows_itself_step_by_step() {
         let mut doubt = Doubt::default();
         let mut rate = 1e6;
-        doubt.on_rate(0.0, rate, MOMENT);
+        doubt.on_rate(0.0, rate);
         let mut millis = 0;
         while let Some(len) = doubt.padding(at(millis), rate) {
             doubt.on_probe(at(millis));
@@ -142,19 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn what_took_long_is_believed() {
-        let mut doubt = Doubt::default();
-        doubt.on_rate(0.0, 2.5e6, SURE);
-        assert_eq!(doubt.padding(at(0), 2.5e6), None);
-        doubt.on_rate(2.5e6, 1e6, MOMENT);
-        assert!(doubt.padding(at(0), 1e6).is_some());
-    }
-
-    #[test]
     fn rates_that_padding_cannot_show_are_left_alone() {
         let mut doubt = Doubt::default();
         for rate in [12_500.0, 125e6, f64::MAX] {
-            doubt.on_rate(0.0, rate, MOMENT);
+            doubt.on_rate(0.0, rate);
             assert_eq!(doubt.padding(at(0), rate), None, "{rate}");
         }
     }

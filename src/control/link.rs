@@ -275,7 +275,7 @@ impl LinkEstimator {
             if self.early.1 >= CLEAR_SPAN {
                 let rate = self.early.0 / self.early.1.as_secs_f64();
                 self.busy_rate = Some(rate);
-                self.doubt.on_rate(0.0, rate, self.early.1);
+                self.doubt.on_rate(0.0, rate);
             }
             return;
         };
@@ -295,7 +295,7 @@ impl LinkEstimator {
         let gain = if changed { CHANGE_GAIN } else { RATE_GAIN };
         let now = known + gain * weight * (rate - known);
         self.busy_rate = Some(now);
-        self.doubt.on_rate(known, now, time);
+        self.doubt.on_rate(known, now);
         if changed && weight >= 1.0 {
             self.lower_bound = None;
             self.lone = CostEstimator::default();
