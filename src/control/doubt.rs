@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use crate::units::{Time, saturating_nanos};
 
-/// A padded probe takes so long on a link that is as fast as it is taken for: more than schedulers add, mostly.
+/// A padded probe takes so long on a link that is as fast as it is taken for: more than schedulers add, mostly ..
 const PADDED_NANOS: f64 = 1e6;
-/// .. or less, if it would be longer than a control frame may be, but not less than this.
+/// .. as far as so many bytes allow it: fewer say no more than any block does, more are no control frame ..
+const PADDING: (f64, f64) = (512.0, 4000.0);
+/// .. and not at all if it would be less or more than this.
 const LEAST_PADDED_NANOS: f64 = 125e3;
-const MOST_PADDING: f64 = 4000.0;
-/// Less says no more than any block does.
-const LEAST_PADDING: f64 = 512.0;
+const MOST_PADDED_NANOS: f64 = 4e6;
 /// Time from one to the next, so that they take no more than a hundredth of the link.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// So many must show a rate that is no higher before it is believed.
@@ -53,8 +53,9 @@ impl Doubt {
         let is_due = self
             .asked
             .is_none_or(|asked| now.saturating_since(asked) >= INTERVAL);
-        let len = (rate * PADDED_NANOS * 1e-9).min(MOST_PADDING);
-        let shows = len >= LEAST_PADDING && len * 1e9 >= rate * LEAST_PADDED_NANOS;
+        let (least, most) = PADDING;
+        let len = (rate * PADDED_NANOS * 1e-9).clamp(least, most);
+        let shows = (LEAST_PADDED_NANOS..=MOST_PADDED_NANOS).contains(&(len * 1e9 / rate));
         (self.probes > 0 && is_due && shows).then_some(len as usize)
     }
 
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn rates_that_padding_cannot_show_are_left_alone() {
         let mut doubt = Doubt::default();
-        for rate in [12_500.0, 125e6, f64::MAX] {
+        for rate in [12_500.0, 125e6, f64::MAX, f64::MIN_POSITIVE, 0.0] {
             doubt.on_rate(0.0, rate);
             assert_eq!(doubt.padding(at(0), rate), None, "{rate}");
         }

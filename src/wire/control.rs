@@ -51,7 +51,7 @@ pub enum Control {
 pub struct Probe {
     /// Chosen by the sender, repeated in the reply.
     pub id: u64,
-    /// Bytes behind it that say nothing, so that it takes a link longer; at most [`MOST_PADDING`](Self::MOST_PADDING).
+    /// Zeros behind it, so that it takes a link longer; at most [`MOST_PADDING`](Self::MOST_PADDING).
     pub padding: usize,
 }
 
@@ -313,7 +313,7 @@ impl Control {
         let control = match kind {
             1 => Self::Probe(Probe {
                 id: fields.varint()?,
-                padding: fields.rest().len().min(Probe::MOST_PADDING),
+                padding: zeros(fields.rest()).min(Probe::MOST_PADDING),
             }),
             2 => Self::ProbeReply(ProbeReply {
                 id: fields.varint()?,
@@ -522,6 +522,11 @@ fn parse_define(fields: &mut Fields<'_>) -> Result<Define, WireError> {
         history,
         dictionary,
     })
+}
+
+/// How many of the first bytes are zero.
+fn zeros(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte == 0).count()
 }
 
 fn parse_reports(fields: &mut Fields<'_>) -> Result<Vec<DecodeReport>, WireError> {

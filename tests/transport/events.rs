@@ -14,7 +14,7 @@ use super::support::{accept, next, node, numbered, open, payloads, within};
 /// Both nodes record here.
 fn log() -> EventLog {
     // Nothing is to be lost.
-    EventLog::new(&events::config(1 << 22).writers(8)).expect("room")
+    EventLog::new(&events::config(1 << 21).writers(32)).expect("room")
 }
 
 fn switch(log: &EventLog, route: Option<Route>) {
