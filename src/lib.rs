@@ -97,6 +97,8 @@ pub mod generate;
 pub mod pmu;
 #[cfg(feature = "relay")]
 pub mod relay;
+#[cfg(any(feature = "pmu", feature = "transport"))]
+mod reread;
 pub mod session;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -14,6 +14,7 @@ mod failure;
 mod monitor;
 mod rate;
 mod send;
+mod terminal;
 mod text;
 mod tls;
 mod trace;

@@ -37,6 +37,11 @@ pub(crate) fn fine_time(fine: Duration) -> String {
     }
 }
 
+/// How much that is in a second.
+pub(crate) fn per_second(amount: u64, span: Duration) -> f64 {
+    amount as f64 / span.as_secs_f64().max(1e-9)
+}
+
 /// `120 ms/s`: codec time in each second.
 pub(crate) fn budget(rate: BudgetRate) -> String {
     format!("{:.0} ms/s", rate.as_nanos_per_sec() as f64 / 1e6)

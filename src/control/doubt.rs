@@ -13,6 +13,8 @@ const LEAST_PADDED_NANOS: f64 = 125e3;
 const MOST_PADDED_NANOS: f64 = 4e6;
 /// Time from one to the next, so that they take no more than a hundredth of the link.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// .. and altogether, they are no more than one byte in so many that a connection sends.
+const SHARE: u64 = 50;
 /// So many must show a rate that is no higher before it is believed.
 const CONFIRMATIONS: u32 = 2;
 /// A rate that is lower than this much of what it was has fallen ..
@@ -29,6 +31,8 @@ pub(super) struct Doubt {
     /// Padded probes that are still to show no higher rate.
     probes: u32,
     asked: Option<Time>,
+    /// Bytes of padding on this connection.
+    padded: u64,
     /// The highest rate since it fell last, bytes per second.
     highest: f64,
 }
@@ -48,20 +52,23 @@ impl Doubt {
         *self = Self::default();
     }
 
-    /// How long a probe is to be at `now`, beyond what it says, on a link that is taken for `rate` and has nothing else to carry.
-    pub(super) fn padding(&self, now: Time, rate: f64) -> Option<usize> {
+    /// How long a probe is to be at `now`, beyond what it says, on a link that is taken for `rate` and has nothing else to carry, of a
+    /// connection that has `sent` so many bytes.
+    pub(super) fn padding(&self, now: Time, rate: f64, sent: u64) -> Option<usize> {
         let is_due = self
             .asked
             .is_none_or(|asked| now.saturating_since(asked) >= INTERVAL);
         let (least, most) = PADDING;
         let len = (rate * PADDED_NANOS * 1e-9).clamp(least, most);
         let shows = (LEAST_PADDED_NANOS..=MOST_PADDED_NANOS).contains(&(len * 1e9 / rate));
-        (self.probes > 0 && is_due && shows).then_some(len as usize)
+        let is_little = (self.padded + len as u64).saturating_mul(SHARE) <= sent;
+        (self.probes > 0 && is_due && shows && is_little).then_some(len as usize)
     }
 
     /// Such a probe leaves.
-    pub(super) fn on_probe(&mut self, now: Time) {
+    pub(super) fn on_probe(&mut self, now: Time, padding: usize) {
         self.asked = Some(now);
+        self.padded += padding as u64;
     }
 
     /// A probe of so many bytes was back after `rtt`, the least being `rtt_min`, on a link that is taken for `rate`: what the
@@ -89,6 +96,7 @@ impl Doubt {
 mod tests {
     use super::*;
 
+    const MUCH: u64 = 1 << 30;
     const RTT: Duration = Duration::from_micros(200);
 
     fn at(millis: u64) -> Time {
@@ -102,24 +110,24 @@ mod tests {
     #[test]
     fn a_rate_that_has_fallen_is_believed_after_two_probes() {
         let mut doubt = Doubt::default();
-        assert_eq!(doubt.padding(at(0), 2.5e6), None);
+        assert_eq!(doubt.padding(at(0), 2.5e6, MUCH), None);
         doubt.on_rate(0.0, 2.5e6);
         for millis in [0, 100] {
-            let len = doubt.padding(at(millis), 2.5e6).expect("in doubt");
+            let len = doubt.padding(at(millis), 2.5e6, MUCH).expect("in doubt");
             assert_eq!(len, 2500);
-            doubt.on_probe(at(millis));
-            assert_eq!(doubt.padding(at(millis + 99), 2.5e6), None);
+            doubt.on_probe(at(millis), len);
+            assert_eq!(doubt.padding(at(millis + 99), 2.5e6, MUCH), None);
             assert_eq!(
                 doubt.on_reply(len, back_after(len, 2.5e6), RTT, 2.5e6),
                 None
             );
         }
-        assert_eq!(doubt.padding(at(1000), 2.5e6), None);
+        assert_eq!(doubt.padding(at(1000), 2.5e6, MUCH), None);
         // Little by little, too.
         doubt.on_rate(2.5e6, 2.2e6);
-        assert_eq!(doubt.padding(at(1000), 2.2e6), None);
+        assert_eq!(doubt.padding(at(1000), 2.2e6, MUCH), None);
         doubt.on_rate(2.2e6, 1.9e6);
-        assert_eq!(doubt.padding(at(1000), 1.9e6), Some(1900));
+        assert_eq!(doubt.padding(at(1000), 1.9e6, MUCH), Some(1900));
     }
 
     #[test]
@@ -128,8 +136,8 @@ mod tests {
         let mut rate = 1e6;
         doubt.on_rate(0.0, rate);
         let mut millis = 0;
-        while let Some(len) = doubt.padding(at(millis), rate) {
-            doubt.on_probe(at(millis));
+        while let Some(len) = doubt.padding(at(millis), rate, MUCH) {
+            doubt.on_probe(at(millis), len);
             millis += 100;
             if let Some(shown) = doubt.on_reply(len, back_after(len, 12.5e6), RTT, rate) {
                 rate = shown;
@@ -140,11 +148,25 @@ mod tests {
     }
 
     #[test]
+    fn padding_is_a_small_share_of_what_is_sent() {
+        let mut doubt = Doubt::default();
+        doubt.on_rate(0.0, 1e6);
+        assert_eq!(doubt.padding(at(0), 1e6, 49_999), None);
+        assert_eq!(doubt.padding(at(0), 1e6, 50_000), Some(1000));
+        doubt.on_probe(at(0), 1000);
+        assert_eq!(doubt.padding(at(100), 1e6, 99_999), None);
+        assert_eq!(doubt.padding(at(100), 1e6, 100_000), Some(1000));
+        doubt.restart();
+        doubt.on_rate(0.0, 1e6);
+        assert_eq!(doubt.padding(at(100), 1e6, 50_000), Some(1000));
+    }
+
+    #[test]
     fn rates_that_padding_cannot_show_are_left_alone() {
         let mut doubt = Doubt::default();
         for rate in [12_500.0, 125e6, f64::MAX, f64::MIN_POSITIVE, 0.0] {
             doubt.on_rate(0.0, rate);
-            assert_eq!(doubt.padding(at(0), rate), None, "{rate}");
+            assert_eq!(doubt.padding(at(0), rate, MUCH), None, "{rate}");
         }
     }
 

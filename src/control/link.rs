@@ -357,14 +357,14 @@ impl LinkEstimator {
     }
 
     /// By how many bytes a probe is to be longer than it need be, to show whether the link is as slow as it seems: to be asked while it
-    /// has nothing to carry.
-    pub fn padding(&self, now: Time) -> Option<usize> {
-        self.doubt.padding(now, self.busy_rate?)
+    /// has nothing to carry, of a connection that has `sent` so many bytes.
+    pub fn padding(&self, now: Time, sent: u64) -> Option<usize> {
+        self.doubt.padding(now, self.busy_rate?, sent)
     }
 
     /// Such a probe leaves.
-    pub fn on_padded_probe(&mut self, now: Time) {
-        self.doubt.on_probe(now);
+    pub fn on_padded_probe(&mut self, now: Time, padding: usize) {
+        self.doubt.on_probe(now, padding);
     }
 
     /// Takes in that such a probe, of `bytes`, was back after `rtt`, the least being `rtt_min`.

@@ -3,7 +3,7 @@
 use super::area::Words;
 use super::error::{EventLogError, ReadError, SetError};
 use super::format::{Domain, EventId, LogId, Route, RowFormat};
-use super::log::known;
+use super::log::{domains_of, known};
 use super::shape::{Shape, log};
 
 /// Words of an area that can be set, too.
@@ -46,19 +46,8 @@ impl Control {
         route: Option<Route>,
     ) -> Result<(), SetError> {
         let shape = &self.shape;
-        known("event", event.index(), shape.events)?;
-        if let Some(route) = route {
-            known("log", route.log().index(), shape.rings.len())?;
-        }
-        let domains = match domain {
-            None => 0..shape.domains,
-            Some(domain) => {
-                known("domain", domain.index(), shape.domains)?;
-                domain.index()..domain.index() + 1
-            }
-        };
         let code = route.map_or(0, Route::code);
-        for domain in domains {
+        for domain in domains_of(shape, event, domain, route)? {
             self.words.store(shape.route(event.index(), domain), code)?;
         }
         Ok(self.switch(event.index())?)

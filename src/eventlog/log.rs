@@ -1,5 +1,6 @@
 //! A log area and what is recorded in it.
 
+use core::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::area::Area;
@@ -186,17 +187,7 @@ impl EventLog {
     ) -> Result<(), EventLogError> {
         let area = &*self.inner.area;
         let shape = &area.shape;
-        known("event", event.index(), shape.events)?;
-        if let Some(route) = route {
-            known("log", route.log().index(), shape.rings.len())?;
-        }
-        let domains = match domain {
-            None => 0..shape.domains,
-            Some(domain) => {
-                known("domain", domain.index(), shape.domains)?;
-                domain.index()..domain.index() + 1
-            }
-        };
+        let domains = domains_of(shape, event, domain, route)?;
         let code = route.map_or(0, Route::code);
         let control = self.inner.control.lock();
         let _control = control.unwrap_or_else(PoisonError::into_inner);
@@ -278,6 +269,24 @@ impl EventLog {
     pub fn file(&self) -> Option<&std::fs::File> {
         self.inner.area.file()
     }
+}
+
+/// The domains whose route it is that is set, if all of these are there.
+pub(super) fn domains_of(
+    shape: &Shape,
+    event: EventId,
+    domain: Option<Domain>,
+    route: Option<Route>,
+) -> Result<Range<usize>, EventLogError> {
+    known("event", event.index(), shape.events)?;
+    if let Some(route) = route {
+        known("log", route.log().index(), shape.rings.len())?;
+    }
+    let Some(domain) = domain else {
+        return Ok(0..shape.domains);
+    };
+    known("domain", domain.index(), shape.domains)?;
+    Ok(domain.index()..domain.index() + 1)
 }
 
 pub(super) fn known(what: &'static str, given: usize, count: usize) -> Result<(), EventLogError> {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::control::load::{LoadMeter, Reading, parse_stat};
+use crate::reread::read_at_start;
 use crate::units::Time;
 
 /// How often the system's own gauges are read at most: the kernel takes hundreds of microseconds to write `/proc/stat` where it has many interrupts or
@@ -217,19 +218,6 @@ impl Stat {
         let text = core::str::from_utf8(&self.buffer[..self.len]).ok()?;
         Some((is_new, text))
     }
-}
-
-#[cfg(unix)]
-fn read_at_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, buffer, 0)
-}
-
-#[cfg(not(unix))]
-fn read_at_start(mut file: &File, buffer: &mut [u8]) -> io::Result<usize> {
-    use std::io::{Read, Seek};
-
-    file.rewind()?;
-    file.read(buffer)
 }
 
 #[cfg(test)]

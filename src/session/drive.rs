@@ -444,7 +444,11 @@ impl Session {
         let inflight = &self.sender.inflight;
         let is_idle = inflight.can_probe() && inflight.unacked() == 0;
         let is_idle = is_idle && self.sender.is_idle() && self.sender.output.len() == 0;
-        let padding = self.path.known.link.padding(now).filter(|_| is_idle);
+        if !is_idle || !self.path.is_of_use {
+            return 0;
+        }
+        let sent = self.sender.output.position();
+        let padding = self.path.known.link.padding(now, sent);
         padding.unwrap_or(0).min(Probe::MOST_PADDING)
     }
 
@@ -477,7 +481,7 @@ impl Session {
                 let position = self.sender.output.position();
                 self.sender.inflight.on_probe(id, padding, position);
                 if padding > 0 {
-                    self.path.known.link.on_padded_probe(now);
+                    self.path.known.link.on_padded_probe(now, padding);
                 }
                 self.last_probe = Some(now);
                 self.sent_since_probe = false;

@@ -18,6 +18,8 @@ pub(super) struct Path {
     pub(super) blocked_since: Option<Time>,
     /// Whether it refused bytes since the latest block was put out.
     pub(super) was_blocked: bool,
+    /// Whether the latest decision depended on what is known.
+    pub(super) is_of_use: bool,
 }
 
 impl Path {

@@ -1,10 +1,7 @@
 //! The live view: a terminal, or a line a second where there is none.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
@@ -17,7 +14,8 @@ use super::phase::{PHASES, TRAFFIC};
 use super::report;
 use super::traffic::Times;
 use crate::failure::{Failure, say};
-use crate::text;
+use crate::terminal::Screen;
+use crate::text::{self, per_second};
 
 /// What is shown of one stream: its last second.
 #[derive(Debug)]
@@ -44,7 +42,7 @@ pub(super) struct Snapshot {
 
 /// Where the demonstration is shown.
 pub(super) enum View {
-    Terminal(Box<DefaultTerminal>),
+    Terminal(Screen),
     Lines {
         phase: Option<usize>,
     },
@@ -56,23 +54,14 @@ impl View {
     pub(super) fn new(json: bool) -> Self {
         if json {
             Self::Silent
-        } else if std::io::stdout().is_terminal() {
-            // Restores the terminal on a panic too.
-            match ratatui::try_init() {
-                Ok(terminal) => Self::Terminal(Box::new(terminal)),
-                Err(_) => Self::Lines { phase: None },
-            }
         } else {
-            Self::Lines { phase: None }
+            Screen::open().map_or(Self::Lines { phase: None }, Self::Terminal)
         }
     }
 
     pub(super) fn show(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
         match self {
-            Self::Terminal(terminal) => {
-                terminal.draw(|frame| draw(frame, snapshot))?;
-                Ok(())
-            }
+            Self::Terminal(terminal) => Ok(terminal.draw(|frame| draw(frame, snapshot))?),
             Self::Lines { phase } => {
                 if phase.replace(snapshot.phase) != Some(snapshot.phase) {
                     for line in &snapshot.changes {
@@ -89,33 +78,8 @@ impl View {
 
     /// Whether the user has asked for the end.
     pub(super) fn wants_end(&self) -> bool {
-        if !matches!(self, Self::Terminal(_)) {
-            return false;
-        }
-        while event::poll(Duration::ZERO).unwrap_or(false) {
-            if let Ok(Event::Key(key)) = event::read() {
-                let interrupt =
-                    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-                let quit = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
-                if key.kind == KeyEventKind::Press && (interrupt || quit) {
-                    return true;
-                }
-            }
-        }
-        false
+        matches!(self, Self::Terminal(_)) && Screen::wants_end()
     }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        if let Self::Terminal(_) = self {
-            ratatui::restore();
-        }
-    }
-}
-
-fn per_second(amount: u64, span: Duration) -> f64 {
-    amount as f64 / span.as_secs_f64().max(1e-9)
 }
 
 fn print_lines(snapshot: &Snapshot) -> Result<(), Failure> {

@@ -1,11 +1,8 @@
 //! `tautline top`: what a running process's transport does, second by second.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use clap::Args;
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
@@ -16,7 +13,8 @@ use super::report::{self, QUANTILES};
 use super::source::{Sizes, Source};
 use super::{PERIOD, asked_to_end, seconds};
 use crate::failure::{Failure, say};
-use crate::text;
+use crate::terminal::Screen;
+use crate::text::{self, per_second};
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
@@ -36,7 +34,7 @@ pub(crate) struct TopArguments {
 
 /// Where it is shown.
 enum View {
-    Terminal(Box<DefaultTerminal>),
+    Terminal(Screen),
     Lines,
 }
 
@@ -145,52 +143,20 @@ fn only_process() -> Result<u32, Failure> {
 
 impl View {
     fn new() -> Self {
-        if !std::io::stdout().is_terminal() {
-            return Self::Lines;
-        }
-        // Restores the terminal on a panic too.
-        ratatui::try_init().map_or(Self::Lines, |terminal| Self::Terminal(Box::new(terminal)))
+        Screen::open().map_or(Self::Lines, Self::Terminal)
     }
 
     fn show(&mut self, shown: &Shown) -> Result<(), Failure> {
         match self {
-            Self::Terminal(terminal) => {
-                terminal.draw(|frame| draw(frame, shown))?;
-                Ok(())
-            }
+            Self::Terminal(terminal) => Ok(terminal.draw(|frame| draw(frame, shown))?),
             Self::Lines => say!("{}", line(shown)),
         }
     }
 
     /// Whether the user has asked for the end.
     fn wants_end(&self) -> bool {
-        if !matches!(self, Self::Terminal(_)) {
-            return false;
-        }
-        while event::poll(Duration::ZERO).unwrap_or(false) {
-            if let Ok(Event::Key(key)) = event::read() {
-                let interrupt =
-                    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-                let quit = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
-                if key.kind == KeyEventKind::Press && (interrupt || quit) {
-                    return true;
-                }
-            }
-        }
-        false
+        matches!(self, Self::Terminal(_)) && Screen::wants_end()
     }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        if let Self::Terminal(_) = self {
-            ratatui::restore();
-        }
-    }
-}
-
-fn per_second(amount: u64, span: Duration) -> f64 {
-    amount as f64 / span.as_secs_f64().max(1e-9)
 }
 
 /// All of it in a line, for those without a terminal.

@@ -236,6 +236,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them; their places are what event logs say.
+    #[cfg(any(test, all(feature = "eventlog", feature = "transport")))]
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Only,
+        Self::Turn,
+        Self::Cheapest,
+        Self::Kept,
+        Self::Best,
+        Self::Explored,
+        Self::Budget,
+        Self::PeerStarved,
+        Self::Sensitive,
+    ];
+
     /// Its name in traces and other texts for programs; [`Display`](fmt::Display) explains it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -706,16 +720,7 @@ mod contract {
             }
             name
         };
-        for reason in [
-            Reason::Only,
-            Reason::Turn,
-            Reason::Cheapest,
-            Reason::Kept,
-            Reason::Best,
-            Reason::Explored,
-            Reason::Budget,
-            Reason::PeerStarved,
-        ] {
+        for reason in Reason::ALL {
             assert_eq!(reason.name(), snake(&format!("{reason:?}")));
         }
         for verdict in [

@@ -64,6 +64,7 @@ impl Sender {
         let peer_starved = path.peer_starved();
         path.known.link.set_distrust_falls(peer_starved);
         let adaptive = stream.policy.is_adaptive();
+        path.is_of_use = adaptive;
         if adaptive {
             self.price.on_block(self.budget.fullness(now));
         }

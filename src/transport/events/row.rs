@@ -23,19 +23,6 @@ pub(super) const NODE: u32 = u32::MAX;
 const NO_LIMIT: u64 = u64::MAX;
 const NO_LIMIT_PERMILLE: u64 = 0xffff;
 
-/// In the order of their codes.
-const REASONS: [Reason; 9] = [
-    Reason::Only,
-    Reason::Turn,
-    Reason::Cheapest,
-    Reason::Kept,
-    Reason::Best,
-    Reason::Explored,
-    Reason::Budget,
-    Reason::PeerStarved,
-    Reason::Sensitive,
-];
-
 /// Messages of a stream that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages {
@@ -205,7 +192,7 @@ pub(super) fn decision_code(
     budget: Option<BudgetRate>,
     budget_left: bool,
 ) -> u64 {
-    let reason = REASONS.iter().position(|known| *known == reason);
+    let reason = Reason::ALL.iter().position(|known| *known == reason);
     let reason = reason.unwrap_or(0xff) as u64;
     let budget = budget.map_or(NO_LIMIT_PERMILLE, |rate| {
         (rate.as_nanos_per_sec() / 1_000_000).min(NO_LIMIT_PERMILLE - 1)
@@ -217,7 +204,7 @@ fn arming_of(third: u64, expected: u64) -> Arming {
     let budget = third >> 40 & 0xffff;
     Arming {
         arm: arm_of(third & 0xffff_ffff),
-        reason: REASONS.get((third >> 32 & 0xff) as usize).copied(),
+        reason: Reason::ALL.get((third >> 32 & 0xff) as usize).copied(),
         expected: Duration::from_nanos(expected),
         budget_permille: (budget != NO_LIMIT_PERMILLE).then_some(budget as u16),
         budget_left: third >> 56 & 1 == 1,

@@ -18,6 +18,7 @@ use crate::control::load::{
     parse_cpu_max, parse_cpus_allowed, parse_loadavg, parse_pressure, parse_stat, parse_stat_of,
     parse_stat_processors,
 };
+use crate::reread::read_at_start;
 use crate::units::{CpuLoad, Time};
 
 /// Why the load cannot be read.
@@ -443,19 +444,6 @@ impl OpenFile {
             source,
         }
     }
-}
-
-#[cfg(unix)]
-fn read_at_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, buffer, 0)
-}
-
-#[cfg(not(unix))]
-fn read_at_start(mut file: &File, buffer: &mut [u8]) -> io::Result<usize> {
-    use std::io::{Read, Seek};
-
-    file.rewind()?;
-    file.read(buffer)
 }
 
 #[cfg(test)]
