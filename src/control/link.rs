@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::doubt::Doubt;
 use super::estimate::CostEstimator;
+use super::floor::Floor;
 use crate::units::{BytesPerSec, Time, saturating_nanos};
 
 /// Weight of a new round trip in the smoothed one (RFC 6298).
@@ -94,11 +95,14 @@ pub enum LinkRate {
 }
 
 /// The rate at which the socket takes bytes, and that of the link behind it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LinkEstimator {
     send_rate: Option<f64>,
     busy_rate: Option<f64>,
     lower_bound: Option<f64>,
+    /// What single blocks have shown at least: nearer to the truth or too much, as the least round trip is known.
+    passage_bound: Option<f64>,
+    floor: Floor,
     lone: CostEstimator,
     /// The rate that they last showed: once compressed, blocks may be too much alike to show it again.
     lone_rate: Option<f64>,
@@ -131,6 +135,8 @@ impl Default for LinkEstimator {
             send_rate: None,
             busy_rate: None,
             lower_bound: None,
+            passage_bound: None,
+            floor: Floor::default(),
             lone: CostEstimator::default(),
             lone_rate: None,
             outliers: 0,
@@ -224,17 +230,22 @@ impl LinkEstimator {
         match fed {
             Fed::Idle => {}
             Fed::Overlapping | Fed::EndBound => {
+                // What came while the receiver woke seems to have come at once.
+                let surely = rate_of(bytes, time + self.floor.added()).unwrap_or(rate);
                 self.lower_bound = Some(
                     self.lower_bound
-                        .map_or(rate, |bound| rate.max(bound * BOUND_DECAY)),
+                        .map_or(surely, |bound| surely.max(bound * BOUND_DECAY)),
                 );
+                if let Some(bound) = &mut self.passage_bound {
+                    *bound *= BOUND_DECAY;
+                }
                 if self.busy_rate.is_some_and(|known| rate > known) {
                     smooth(&mut self.busy_rate, rate);
                 }
                 if fed == Fed::EndBound {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
                     // would never show its rate: assume more until it does.
-                    let most = (self.lower_bound.unwrap_or(rate) * MOST_BEYOND).max(ASSUMED);
+                    let most = (self.bound().unwrap_or(rate) * MOST_BEYOND).max(ASSUMED);
                     self.assumed = (self.assumed * GROWTH).min(most);
                     let clear = |known: &&mut f64| {
                         rate > FILLED * **known || (time >= CLEAR_SPAN && **known >= ASSUMED / 2.0)
@@ -298,6 +309,8 @@ impl LinkEstimator {
         self.doubt.on_rate(known, now);
         if changed && weight >= 1.0 {
             self.lower_bound = None;
+            self.passage_bound = None;
+            self.floor = Floor::default();
             self.lone = CostEstimator::default();
             self.lone_rate = None;
         }
@@ -313,7 +326,7 @@ impl LinkEstimator {
     /// had to themselves from the first write to the last arrival: it grows with the bytes by the
     /// link's rate. The time may contain anything that stays the same, such as the difference of two clocks.
     pub fn record_flight(&mut self, now: Time, bytes: usize, one_way: Duration) {
-        self.record_lone(bytes, one_way);
+        self.record_lone(now, bytes, one_way);
         self.one_way.record(now, one_way);
         let least = self.one_way.min().unwrap_or(one_way);
         let on_link = one_way.saturating_sub(least);
@@ -352,7 +365,7 @@ impl LinkEstimator {
                 self.busy_rate = Some(known + RATE_GAIN * weight * (rate - known));
             }
             Some(_) => {}
-            None => self.lower_bound = Some(self.lower_bound.unwrap_or(0.0).max(rate)),
+            None => self.passage_bound = Some(self.passage_bound.unwrap_or(0.0).max(rate)),
         }
     }
 
@@ -389,7 +402,14 @@ impl LinkEstimator {
 
     /// Takes in the one-way time of a block of `bytes` that probably had the link to itself. One that
     /// was held up somewhere must not bend the line through all others; several in a row are a new line.
-    pub fn record_lone(&mut self, bytes: usize, one_way: Duration) {
+    pub fn record_lone(&mut self, now: Time, bytes: usize, one_way: Duration) {
+        self.floor.record(now, bytes, one_way);
+        if let (Some(rate), Some(bound)) = (self.floor.rate(), &mut self.lower_bound) {
+            // A bound that was mistaken is not seen again.
+            if rate < SAME * *bound {
+                *bound *= BOUND_DECAY;
+            }
+        }
         let slope = self.lone_rate.map(|rate| 1e9 / rate);
         let expected = (self.lone.weight() >= MIN_LONE).then(|| self.lone.expect(bytes, slope));
         let is_off = expected.flatten().is_some_and(|(expected, deviation)| {
@@ -413,9 +433,10 @@ impl LinkEstimator {
 
     /// Forgets what depends on the clocks of one session.
     pub fn restart(&mut self) {
+        self.floor = Floor::default();
         self.lone = CostEstimator::default();
         self.outliers = 0;
-        let most = self.lower_bound.unwrap_or(0.0) * MOST_BEYOND;
+        let most = self.bound().unwrap_or(0.0) * MOST_BEYOND;
         self.assumed = self.assumed.min(most).max(ASSUMED);
         self.news = 0;
         self.raised = false;
@@ -446,13 +467,27 @@ impl LinkEstimator {
         if let Some(rate) = self.busy_rate.and_then(BytesPerSec::new) {
             return LinkRate::About(rate);
         }
-        let bound = self.lower_bound.and_then(BytesPerSec::new);
-        match self.lone_rate.and_then(BytesPerSec::new) {
-            // Both are measured, with errors of their own: close to each other they are the same.
-            Some(rate) if bound.is_none_or(|bound| rate.get() > SAME * bound.get()) => {
-                LinkRate::About(rate)
-            }
-            _ => bound.map_or(LinkRate::Unknown, LinkRate::AtLeast),
+        // Both are measured, with errors of their own: close to each other they are the same.
+        let is_possible =
+            |rate: &f64, bound: Option<f64>| bound.is_none_or(|bound| *rate > SAME * bound);
+        let floor = self
+            .floor
+            .rate()
+            .filter(|rate| is_possible(rate, self.lower_bound));
+        let lone = self
+            .lone_rate
+            .filter(|rate| is_possible(rate, self.bound()));
+        if let Some(rate) = floor.or(lone).and_then(BytesPerSec::new) {
+            return LinkRate::About(rate);
+        }
+        let bound = self.bound().and_then(BytesPerSec::new);
+        bound.map_or(LinkRate::Unknown, LinkRate::AtLeast)
+    }
+
+    fn bound(&self) -> Option<f64> {
+        match (self.lower_bound, self.passage_bound) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            (one, other) => one.or(other),
         }
     }
 

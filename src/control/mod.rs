@@ -11,6 +11,7 @@
 mod budget;
 mod doubt;
 mod estimate;
+mod floor;
 mod knowledge;
 mod link;
 pub mod load;

@@ -467,7 +467,7 @@ impl Inflight {
             let gone =
                 gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
             if last.apart || gone {
-                link.record_lone(last.len_at_once(), one_way);
+                link.record_lone(now, last.len_at_once(), one_way);
             }
         }
         let written_within = last

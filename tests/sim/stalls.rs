@@ -43,6 +43,40 @@ fn stalling(
     experiment
 }
 
+/// Traffic at half of 10 Mbit/s, on nodes whose wakes take 40 to 400 µs, as it happens: more than what a message takes on the link.
+fn noisy(seed: u64) -> Outcome {
+    let pace = BytesPerSec::new(5.0 * 125e3).expect("a rate");
+    let traffic = Traffic::new(messages(Content::Telecom, 1_600_000), Pace::Paced(pace));
+    let mut experiment = Experiment {
+        link: megabits(10.0),
+        ..Experiment::new(traffic)
+    };
+    for node in [&mut experiment.a, &mut experiment.b] {
+        node.cpu.processors = Processors::new(2.0).expect("above zero");
+        node.cpu.handling = Duration::from_micros(40);
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    for micros in (0..2_560_000).step_by(500) {
+        for end in [End::A, End::B] {
+            let busy = (60.0 * random.f64() - 40.0).max(0.0);
+            let at = At::Time(Duration::from_micros(micros));
+            experiment.changes.push((at, Change::Background(end, busy)));
+        }
+    }
+    experiment.run(PolicyConfig::default()).expect("a run")
+}
+
+#[test]
+fn a_link_shows_itself_above_the_noise_of_wakes() {
+    for seed in 0..5 {
+        let outcome = noisy(seed);
+        let rate = outcome.sessions[0].link_rate.map(|rate| rate.get() / 125e3);
+        println!("seed {seed}: {rate:.2?} Mbit/s");
+        let rate = rate.expect("measured");
+        assert!((7.0..12.0).contains(&rate), "seed {seed}: {rate:.2} Mbit/s");
+    }
+}
+
 fn run(content: Content, bytes: usize, rate: f64, every: u64, stall: u64) -> Outcome {
     let (every, stall) = (Duration::from_millis(every), Duration::from_millis(stall));
     let experiment = stalling(content, bytes, rate, every, stall);
