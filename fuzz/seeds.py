@@ -175,8 +175,20 @@ def event_sets():
     yield "\n".join(json.dumps(row) for row in [head, *rows, {"end": True}]).encode()
 
 
+def event_log():
+    # Format, stamp, second log, rows of two threads; whether a reader begins before; then changes: what, where, a byte.
+    for form in range(4):
+        for begun in (0, 1):
+            begin = bytes([0, form, form % 3, form & 1, 9 + 60 * begun, 5, begun])
+            yield begin
+            for at in range(0, 16):
+                yield begin + bytes([2 + at % 6, at, 0, 1, 3, 3 * at, 1, 2])
+            yield begin + bytes([1, 200, 0, 4, 0, 5, 40, 0, 63])
+
+
 def main():
-    for make in (frames, codecs, session, envelope, corpus, dictionary, dictionary_frames, dictionary_cache, resume, event_sets):
+    for make in (frames, codecs, session, envelope, corpus, dictionary, dictionary_frames, dictionary_cache, resume, event_sets,
+                 event_log):
         directory = HERE / "corpus" / make.__name__
         directory.mkdir(parents=True, exist_ok=True)
         seeds = set(make()) - {b""}

@@ -176,14 +176,14 @@ impl Reader {
         fence(Ordering::Acquire);
         let again = self.words.load(register + register::FORMAT)?;
         if again != code {
-            self.stats.discarded += 1;
+            add(&mut self.stats.discarded, 1);
             return Ok(());
         }
         if row_words == 0 {
             // Before the first of them, rows had another format, and are gone.
             let first = start.max(*cursor).min(index);
-            self.stats.lost += first - *cursor;
-            self.stats.bare += index - first;
+            add(&mut self.stats.lost, first - *cursor);
+            add(&mut self.stats.bare, index - first);
             *cursor = index;
             return Ok(());
         }
@@ -195,7 +195,7 @@ impl Reader {
             oldest(index, capacity).max(from)
         };
         if valid >= index {
-            self.stats.discarded += u64::from(from < index);
+            add(&mut self.stats.discarded, u64::from(from < index));
             if format.is_counting() {
                 // Nothing is lost: it goes on adding up.
                 return Ok(());
@@ -204,14 +204,14 @@ impl Reader {
         let valid = valid.min(index);
         if format.is_counting() {
             let first = start.max(*cursor).min(index);
-            self.stats.lost += first - *cursor;
-            self.stats.summed += index - first;
+            add(&mut self.stats.lost, first - *cursor);
+            add(&mut self.stats.summed, index - first);
             if from < index {
                 rows.push(row(writer, log, index - start - 1, format, &self.scratch));
             }
         } else {
-            self.stats.lost += valid - *cursor;
-            self.stats.rows += index - valid;
+            add(&mut self.stats.lost, valid - *cursor);
+            add(&mut self.stats.rows, index - valid);
             let skipped = (valid - from) as usize * row_words;
             let read = self.scratch[skipped..].chunks_exact(row_words);
             rows.extend(
@@ -333,6 +333,11 @@ pub struct Counts {
     pub logs: usize,
     /// Writers.
     pub writers: usize,
+}
+
+/// A damaged area may say that there is more than can be counted.
+const fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }
 
 /// The oldest row that is whole for certain, of so many, in a ring with room for `rows`: the one at the index may be being written, over

@@ -27,7 +27,7 @@ use crate::wire::{
 /// Connections of the session that may break one after another, by what the peer sends on them, with nothing received
 /// between. Arbitrary: damage on the way is rare, and a peer that errs does it each time. Those that break before both have
 /// said hello don't count: that is over when the outage is.
-const MOST_FRUITLESS: u32 = 4;
+const MOST_FRUITLESS: u32 = 8;
 
 /// The session is without a connection.
 #[derive(Clone, Copy, Debug)]

@@ -299,7 +299,7 @@ fn a_peer_that_errs_on_every_connection_is_given_up() {
         pair.a.session.closed(),
         Some(Err(SessionError::Peer(_)))
     ));
-    assert_eq!(connections, 5);
+    assert_eq!(connections, 9);
 }
 
 #[test]
