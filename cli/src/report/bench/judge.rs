@@ -32,7 +32,7 @@ impl Class {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Stateless => "static",
-            Self::History => "static with history",
+            Self::History => "static, history",
             Self::Adaptive => "adaptive",
             Self::Unknown => "not known to this version",
         }
