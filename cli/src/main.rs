@@ -1,4 +1,5 @@
-//! The `tautline` program: a demonstration, an echo, a sender, a bench, message containers, dictionaries, and a monitor.
+//! The `tautline` program: a demonstration, an echo, a sender, a bench, message containers, dictionaries, a monitor, and
+//! reports of what these have found.
 
 #[cfg(unix)]
 mod bench;
@@ -10,9 +11,11 @@ mod echo;
 mod events;
 mod explain;
 mod failure;
+mod figures;
 #[cfg(target_os = "linux")]
 mod monitor;
 mod rate;
+mod report;
 mod send;
 mod terminal;
 mod text;
@@ -57,6 +60,8 @@ enum Command {
     /// Counts what hardware and kernel do for processes and processors.
     #[cfg(target_os = "linux")]
     Monitor(monitor::MonitorArguments),
+    /// What bench, monitor, events and traces have written, as one HTML page with plots.
+    Report(report::ReportArguments),
     /// Dictionaries: made of messages, looked into, checked.
     Dict(dict::DictArguments),
 }
@@ -74,6 +79,7 @@ fn run(command: Command) -> Result<(), Failure> {
     let command = match command {
         Command::Corpus(arguments) => return corpus::run(arguments),
         Command::Dict(arguments) => return dict::run(arguments),
+        Command::Report(arguments) => return report::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Monitor(arguments) => return monitor::run(&arguments),
         other => other,
@@ -95,7 +101,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::BenchNode(_) => Ok(()),
             Command::Events(arguments) => events::run(arguments).await,
             Command::Top(arguments) => events::run_top(arguments).await,
-            Command::Corpus(_) | Command::Dict(_) => Ok(()),
+            Command::Corpus(_) | Command::Dict(_) | Command::Report(_) => Ok(()),
             #[cfg(target_os = "linux")]
             Command::Monitor(_) => Ok(()),
         }

@@ -93,7 +93,7 @@ pub use self::monitor::{Monitor, Notice};
 pub use self::pace::{MIN_PERIOD, Pace, ProbeEffect};
 pub use self::prometheus::{Exposition, PrometheusServer};
 pub use self::reason::{Missing, Place, Reason};
-pub use self::replay::{Recording, ReplayCounters, ReplayError};
+pub use self::replay::{RecordedMissing, Recording, ReplayCounters, ReplayError};
 pub use self::sets::{
     EventSet, EventSets, MAX_GAUGES, MAX_METRICS, MAX_SETS, Metric, SECONDS, StackLevel,
 };

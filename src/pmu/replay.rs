@@ -17,9 +17,10 @@ use super::gauge::Gauge;
 use super::group::Count;
 use super::model::Names;
 use super::monitor::Monitor;
+use super::pace::ProbeEffect;
 use super::reason::{Place, errno};
 use super::sets::{EventSet, EventSets, MAX_GAUGES};
-use super::write::{Preamble, VERSION};
+use super::write::{Epilogue, Preamble, VERSION};
 use crate::units::Time;
 
 /// The longest line, bytes.
@@ -81,6 +82,8 @@ struct RawHeader<'a> {
     slots: usize,
     origin_unix_ns: u64,
     gauges: Vec<RawGauge>,
+    #[serde(default)]
+    missing: Vec<RecordedMissing>,
     #[serde(borrow)]
     event_sets: &'a RawValue,
 }
@@ -107,6 +110,27 @@ struct RawSample {
     events: BTreeMap<String, RawCount>,
     #[serde(default)]
     gauges: BTreeMap<String, f64>,
+    // Of the last line.
+    #[serde(default)]
+    lost: u64,
+    probe_ns: Option<u64>,
+    wall_ns: Option<u64>,
+    #[serde(default)]
+    missed_ticks: u64,
+}
+
+impl RawSample {
+    fn epilogue(&self) -> Epilogue {
+        let times = self.probe_ns.zip(self.wall_ns);
+        Epilogue {
+            probe: times.map(|(processor, wall)| ProbeEffect {
+                processor: Duration::from_nanos(processor),
+                wall: Duration::from_nanos(wall),
+                missed: self.missed_ticks,
+            }),
+            lost: self.lost,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -114,6 +138,20 @@ struct RawCount {
     count: u64,
     enabled_ns: u64,
     running_ns: u64,
+}
+
+/// What a recording says was asked for and not counted, in the words that were written then.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedMissing {
+    /// The set it is in.
+    pub set: String,
+    /// The event or gauge.
+    pub name: String,
+    /// Where it was missing; `None` for everywhere.
+    pub place: Option<String>,
+    /// Why.
+    pub reason: String,
 }
 
 #[derive(Clone, Debug)]
@@ -136,6 +174,9 @@ pub struct Recording {
     places: Vec<Place>,
     preamble: Preamble,
     origin: Time,
+    missing: Vec<RecordedMissing>,
+    epilogue: Option<Epilogue>,
+    is_cut: bool,
     steps: Vec<Step>,
     /// Of the samples, bytes.
     memory: usize,
@@ -158,7 +199,10 @@ impl Recording {
             let is_whole = text.ends_with('\n');
             let raw: RawSample = match serde_json::from_str(&text) {
                 Ok(raw) => raw,
-                Err(_) if !is_whole => break,
+                Err(_) if !is_whole => {
+                    recording.is_cut = true;
+                    break;
+                }
                 Err(error) => {
                     return Err(ReplayError::Line {
                         line: number,
@@ -167,6 +211,7 @@ impl Recording {
                 }
             };
             if raw.end {
+                recording.epilogue = Some(raw.epilogue());
                 break;
             }
             recording.add(&raw).map_err(|reason| match reason {
@@ -213,6 +258,9 @@ impl Recording {
                 missing: Vec::new(),
             },
             origin: Time::ZERO,
+            missing: header.missing,
+            epilogue: None,
+            is_cut: false,
             steps: Vec::new(),
             memory: 0,
         })
@@ -272,9 +320,24 @@ impl Recording {
         &self.sets
     }
 
-    /// What was said of it before its first sample, but for what was missing.
+    /// What was said of it before its first sample, but for what was [missing](Self::missing).
     pub const fn preamble(&self) -> &Preamble {
         &self.preamble
+    }
+
+    /// What was asked for and not counted when it was made.
+    pub fn missing(&self) -> &[RecordedMissing] {
+        &self.missing
+    }
+
+    /// What was said of it after its last sample; `None` if it was not brought to its end, or goes on.
+    pub const fn epilogue(&self) -> Option<Epilogue> {
+        self.epilogue
+    }
+
+    /// Whether its last line was cut, and left out.
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// How many samples it has.

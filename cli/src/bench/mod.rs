@@ -10,7 +10,6 @@
 //! happens on the machine hits all of them alike.
 
 mod clock;
-mod figures;
 mod member;
 mod netns;
 mod node;

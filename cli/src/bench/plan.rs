@@ -265,19 +265,6 @@ pub(super) fn policies(words: &[String]) -> Result<Vec<PolicyConfig>, String> {
     Ok(policies)
 }
 
-/// Whether the policy always does the same: what the oracle is the best of.
-pub(super) fn is_static(policy: PolicyConfig) -> bool {
-    matches!(policy, PolicyConfig::None | PolicyConfig::Fixed(_))
-}
-
-/// Whether what the policy makes of a block depends on it alone.
-pub(super) fn is_stateless(policy: PolicyConfig) -> bool {
-    match policy {
-        PolicyConfig::Fixed(arm) => arm == arm.alone(),
-        policy => is_static(policy),
-    }
-}
-
 /// In which order `count` policies take their turns in a round: each round begins elsewhere, so that
 /// over the rounds every policy is early and late, and every other one runs backwards, so that it is
 /// not always the same that goes before.
@@ -297,6 +284,7 @@ pub(super) fn order(count: usize, round: usize, rounds: usize, seed: u64) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::is_static;
 
     #[test]
     fn links_and_modes_are_read() {

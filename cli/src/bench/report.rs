@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 use tautline::control::PolicyConfig;
 
-use super::figures::{self, Judged, MessageTimes};
-use super::plan::{Link, Mode, is_stateless, is_static};
+use super::plan::{Link, Mode};
 use super::protocol::{Loaded, Received, Sent};
 use crate::failure::{Failure, say};
+use crate::figures::{self, Judged, MessageTimes, is_stateless, is_static};
 use crate::text;
 
 /// All that passes of one table have in common.

@@ -12,9 +12,10 @@ use tokio::runtime::Handle;
 
 use super::clock::{monotonic_nanos, processor_nanos};
 use super::node::{Messages, Settings};
-use super::plan::{Sending, is_static};
+use super::plan::Sending;
 use super::protocol::{Pass, Sent};
 use crate::failure::Failure;
+use crate::figures::is_static;
 use crate::rate::Rate;
 
 /// A node for each policy that learns, so that what a node remembers of a peer from one connection

@@ -15,7 +15,7 @@ const MOST_WAITING: usize = 1 << 16;
 
 /// From one stage of a message to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// From `send` until its block is in the output.
     Encode,
     /// .. until the socket has taken the block.
@@ -33,7 +33,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    pub(super) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Encode,
         Self::Write,
         Self::Acknowledge,
@@ -43,7 +43,7 @@ impl Stage {
         Self::Received,
     ];
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Encode => "queued to encoded",
             Self::Write => "encoded to written",

@@ -14,6 +14,7 @@ use tautline::eventlog::{EventLog, EventLogError};
 use tautline::transport::events;
 
 use self::analysis::Analysis;
+pub(crate) use self::analysis::Stage;
 use self::source::Source;
 pub(crate) use self::top::{TopArguments, run as run_top};
 use crate::failure::{Failure, say};

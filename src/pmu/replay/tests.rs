@@ -107,6 +107,44 @@ fn a_recording_that_was_cut_is_read_to_its_last_whole_line() {
 }
 
 #[test]
+fn what_was_missing_and_what_it_took_is_known_of_a_recording() {
+    let text = recorded();
+    let recording = Recording::read(text.as_bytes()).unwrap();
+    let epilogue = recording.epilogue().expect("it was brought to its end");
+    assert_eq!((epilogue.probe, epilogue.lost), (None, 0));
+    assert!(recording.missing().is_empty() && !recording.is_cut());
+    // Without its last line it goes on, or was killed; cut within one, that is known too.
+    let end = text.trim_end().rfind('\n').unwrap() + 1;
+    let recording = Recording::read(&text.as_bytes()[..end]).unwrap();
+    assert!(recording.epilogue().is_none() && !recording.is_cut());
+    assert!(
+        Recording::read(&text.as_bytes()[..end - 3])
+            .unwrap()
+            .is_cut()
+    );
+
+    let missing =
+        r#""missing":[{"set":"cpi","name":"cycles","place":"cpu 1","reason":"no \"counters\""}]"#;
+    let last =
+        r#"{"end":true,"lost":5,"probe_share":0.5,"probe_ns":30,"wall_ns":60,"missed_ticks":2}"#;
+    let text = text[..end].replace("\"missing\":[]", missing) + last;
+    let recording = Recording::read(text.as_bytes()).unwrap();
+    let [missing] = recording.missing() else {
+        panic!("one is missing");
+    };
+    assert_eq!(
+        (missing.set.as_str(), missing.name.as_str()),
+        ("cpi", "cycles")
+    );
+    assert_eq!(missing.place.as_deref(), Some("cpu 1"));
+    assert_eq!(missing.reason, "no \"counters\"");
+    let epilogue = recording.epilogue().unwrap();
+    let probe = epilogue.probe.unwrap();
+    assert_eq!((epilogue.lost, probe.missed), (5, 2));
+    assert!((probe.share() - 0.5).abs() < 1e-12);
+}
+
+#[test]
 fn what_is_no_recording_is_refused_with_the_line() {
     let text = recorded();
     let lines: Vec<_> = text.lines().collect();

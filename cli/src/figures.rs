@@ -1,7 +1,22 @@
-//! What follows from the measured times: calculation, and nothing else.
+//! What follows from measured times, and which policies are judged by which: calculation, and nothing else. `bench` prints it, `report` draws it.
+
+use tautline::control::PolicyConfig;
+
+/// Whether the policy always does the same: what the oracle is the best of.
+pub(crate) fn is_static(policy: PolicyConfig) -> bool {
+    matches!(policy, PolicyConfig::None | PolicyConfig::Fixed(_))
+}
+
+/// Whether what the policy makes of a block depends on it alone.
+pub(crate) fn is_stateless(policy: PolicyConfig) -> bool {
+    match policy {
+        PolicyConfig::Fixed(arm) => arm == arm.alone(),
+        policy => is_static(policy),
+    }
+}
 
 /// The value in the middle, or the mean of the two there; `None` of nothing.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let upper = *sorted.get(sorted.len() / 2)?;
@@ -13,7 +28,7 @@ pub(super) fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// From the least to the greatest, as a share of the median: how far to trust the median.
-pub(super) fn spread(values: &[f64]) -> Option<f64> {
+pub(crate) fn spread(values: &[f64]) -> Option<f64> {
     let median = median(values).filter(|median| *median > 0.0)?;
     let least = values.iter().copied().min_by(f64::total_cmp)?;
     let greatest = values.iter().copied().max_by(f64::total_cmp)?;
@@ -22,15 +37,15 @@ pub(super) fn spread(values: &[f64]) -> Option<f64> {
 
 /// The times that the messages of one pass took, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct MessageTimes {
-    pub(super) mean: f64,
-    pub(super) p50: f64,
-    pub(super) p99: f64,
+pub(crate) struct MessageTimes {
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
 }
 
 impl MessageTimes {
     /// From when each message was sent (or due) and received, ns on one clock.
-    pub(super) fn new(sent: &[u64], received: &[u64]) -> Self {
+    pub(crate) fn new(sent: &[u64], received: &[u64]) -> Self {
         let mut micros: Vec<f64> = sent
             .iter()
             .zip(received)
@@ -53,15 +68,16 @@ impl MessageTimes {
 
 /// A policy's judged times, one for each round.
 #[derive(Clone, Debug)]
-pub(super) struct Judged {
-    pub(super) is_static: bool,
-    pub(super) times: Vec<f64>,
+pub(crate) struct Judged {
+    /// Whether it may be the oracle.
+    pub(crate) is_static: bool,
+    pub(crate) times: Vec<f64>,
 }
 
 /// Which of the policies that always do the same has the least median time: what one would have
 /// chosen, had one known. Being the best of many noisy medians, it is a little better than any of
 /// them would be the next time.
-pub(super) fn oracle(policies: &[Judged]) -> Option<usize> {
+pub(crate) fn oracle(policies: &[Judged]) -> Option<usize> {
     policies
         .iter()
         .enumerate()
@@ -72,7 +88,7 @@ pub(super) fn oracle(policies: &[Judged]) -> Option<usize> {
 }
 
 /// The oracle's median time over the policy's: 1 is as good as the oracle, 0.5 takes twice as long.
-pub(super) fn efficiency(oracle: &Judged, policy: &Judged) -> Option<f64> {
+pub(crate) fn efficiency(oracle: &Judged, policy: &Judged) -> Option<f64> {
     let own = median(&policy.times).filter(|own| *own > 0.0)?;
     Some(median(&oracle.times)? / own)
 }

@@ -1,0 +1,45 @@
+//! `report`: pages of data that the program itself has written, and of small data made up, whose figures are computed here by other means.
+#![cfg(unix)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bench;
+mod errors;
+mod events;
+mod hostile;
+mod monitor;
+mod output;
+mod page;
+mod trace;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// A file with that in it.
+fn file(folder: &Path, name: &str, content: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, content).expect("room");
+    path
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn report(files: &[&Path], more: &[&str]) -> Output {
+    let files = files.iter().map(|file| file.to_str().expect("text"));
+    let arguments: Vec<&str> = std::iter::once("report")
+        .chain(files)
+        .chain(more.iter().copied())
+        .collect();
+    support::run(&arguments)
+}
+
+/// The page of files that can be read.
+fn page_of(files: &[&Path]) -> page::Page {
+    let output = report(files, &[]);
+    assert!(output.status.success(), "{}", support::text(&output.stderr));
+    assert_eq!(support::text(&output.stderr), "");
+    page::Page::new(support::text(&output.stdout))
+}
