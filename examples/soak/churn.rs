@@ -42,6 +42,10 @@ pub(crate) struct Tally {
     pub(crate) streams_ended: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) faults: AtomicU64,
+    /// Connections that a cut ended while they were begun, so that no connector has them ..
+    begun_in_vain: AtomicU64,
+    /// .. and those that the accepting side had and that nobody used: no more than these.
+    never_used: AtomicU64,
     stops: AtomicBool,
 }
 
@@ -53,6 +57,17 @@ impl Tally {
 
     fn stops(&self) -> bool {
         self.stops.load(Relaxed)
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let [unused, vain] =
+            [&self.never_used, &self.begun_in_vain].map(|count| count.load(Relaxed));
+        if unused <= vain {
+            return Ok(());
+        }
+        Err(format!(
+            "{unused} connections were lost that nobody had used, and {vain} were begun in vain"
+        ))
     }
 }
 
@@ -181,7 +196,7 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<(), Failure> {
     }
     let mut helpers = JoinSet::new();
     helpers.spawn(break_connections(Arc::clone(&soak), relays, rng));
-    helpers.spawn(serve(listener));
+    helpers.spawn(serve(Arc::clone(&soak), listener));
     let result = loop {
         tokio::select! {
             done = connectors.join_next() => match done {
@@ -198,7 +213,7 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<(), Failure> {
     };
     connectors.shutdown().await;
     helpers.shutdown().await;
-    result
+    result.and_then(|()| soak.tally.check())
 }
 
 fn joined(done: Result<Result<(), Failure>, tokio::task::JoinError>) -> Result<(), Failure> {
@@ -232,28 +247,35 @@ async fn break_connections(
 }
 
 /// Takes every connection in and sends back what comes on its streams.
-async fn serve(listener: Listener) -> Result<(), Failure> {
+async fn serve(soak: Arc<Soak>, listener: Listener) -> Result<(), Failure> {
     let mut served = JoinSet::new();
     loop {
         tokio::select! {
             // What fails before there is a session, as by a cut, its connector tries again.
             accepted = listener.accept() => if let Ok(connection) = accepted {
-                served.spawn(echo(connection));
+                served.spawn(echo(Arc::clone(&soak), connection));
             },
             Some(done) = served.join_next() => joined(done)?,
         }
     }
 }
 
-async fn echo(connection: Connection) -> Result<(), Failure> {
+async fn echo(soak: Arc<Soak>, connection: Connection) -> Result<(), Failure> {
     let mut streams = JoinSet::new();
+    let mut is_used = false;
     loop {
         tokio::select! {
             accepted = connection.accept() => match accepted {
                 Ok(Some(stream)) => {
+                    is_used = true;
                     streams.spawn(echo_stream(stream));
                 }
                 Ok(None) => break,
+                // Its connector may have been cut off before it had a session to go on with.
+                Err(_) if !is_used => {
+                    soak.tally.never_used.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
                 Err(error) => return Err(failed("the accepting side", &error)),
             },
             Some(done) = streams.join_next() => joined(done)?,
@@ -291,6 +313,7 @@ async fn connect_again_and_again(
     while !soak.tally.stops() {
         // A cut may hit a handshake, before there is a session to go on with.
         let Ok(connection) = soak.node.connect(&through).await else {
+            soak.tally.begun_in_vain.fetch_add(1, Relaxed);
             continue;
         };
         soak.tally.connections.fetch_add(1, Relaxed);
