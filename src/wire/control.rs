@@ -56,8 +56,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// What a control frame has room for beside the longest id.
-    pub const MOST_PADDING: usize = 4096 - 10;
+    /// What a control frame of 4096 bytes has room for beside the longest id, its head and its check.
+    pub const MOST_PADDING: usize = 4096 - 10 - 8;
 }
 
 /// Answers a [`Probe`]. Stamps are on the replier's clock; only their difference means something
