@@ -477,7 +477,8 @@ impl LinkEstimator {
         let lone = self
             .lone_rate
             .filter(|rate| is_possible(rate, self.bound()));
-        if let Some(rate) = floor.or(lone).and_then(BytesPerSec::new) {
+        let known = floor.or(lone).map(|rate| rate.min(MOST_ASSUMED));
+        if let Some(rate) = known.and_then(BytesPerSec::new) {
             return LinkRate::About(rate);
         }
         let bound = self.bound().and_then(BytesPerSec::new);

@@ -1,6 +1,7 @@
 //! Axes: where values and round numbers lie between 0 and 1.
 
 use super::super::number::short;
+use super::super::page::clean;
 
 /// One axis, linear or logarithmic. Numbers never reach the drawing as such: however large they are, places are 0 to 1.
 #[derive(Clone, Debug)]
@@ -45,12 +46,12 @@ impl Axis {
         Self::new(label.into(), low, high, true, &round_log(low, high))
     }
 
-    /// Of rows with names, the first on top.
-    pub(super) fn rows(names: impl ExactSizeIterator<Item = String>) -> Self {
+    /// Of rows with names, the first on top; a name is cut after 30 characters.
+    pub(super) fn rows<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Self {
         let count = names.len().max(1) as f64;
         let ticks = names
             .enumerate()
-            .map(|(row, name)| (1.0 - (row as f64 + 0.5) / count, name));
+            .map(|(row, name)| (1.0 - (row as f64 + 0.5) / count, clean(name, 30)));
         Self {
             label: String::new(),
             low: 0.0,

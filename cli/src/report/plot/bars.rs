@@ -5,13 +5,10 @@ use plotters::prelude::*;
 
 use super::{Axis, Frame, INK, LOOKS, SCALE, draw};
 use crate::failure::Failure;
-use crate::report::page::clean;
 
 const WIDTH: u32 = 700;
 /// Of one row, pixels.
 const HEIGHT: u32 = 24;
-/// Characters of a name.
-const NAME: usize = 30;
 
 /// Bars with their names; the unit stands in the label.
 pub(crate) struct BarPlot<'a> {
@@ -33,22 +30,8 @@ impl BarPlot<'_> {
             values().fold(0.0, f64::min),
             values().fold(0.0, f64::max),
         );
-        let y = Axis::rows(self.bars.iter().map(|(name, _)| clean(name, NAME)));
-        let longest = y
-            .ticks
-            .iter()
-            .map(|(_, name)| name.chars().count())
-            .max()
-            .unwrap_or(0) as u32;
-        let frame = Frame {
-            title: self.title,
-            width: WIDTH,
-            height: self.bars.len() as u32 * HEIGHT + 54,
-            left: 20 + 7 * longest,
-            x: &x,
-            y: &y,
-            is_rows: true,
-        };
+        let y = Axis::rows(self.bars.iter().map(|(name, _)| name.as_str()));
+        let frame = Frame::of_rows(self.title, (WIDTH, HEIGHT), &x, &y);
         let rows = self.bars.len() as f64;
         let zero = x.place(0.0);
         let svg = draw(&frame, |chart| {

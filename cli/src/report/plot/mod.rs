@@ -81,6 +81,22 @@ struct Frame<'a> {
     is_rows: bool,
 }
 
+impl<'a> Frame<'a> {
+    /// Around rows, each as wide and as high as `size` says, with their names beside them.
+    fn of_rows(title: &'a str, size: (u32, u32), x: &'a Axis, y: &'a Axis) -> Self {
+        let names = y.ticks.iter().map(|(_, name)| name.chars().count());
+        Self {
+            title,
+            width: size.0,
+            height: y.ticks.len() as u32 * size.1 + 54,
+            left: 20 + 7 * names.max().unwrap_or(0) as u32,
+            x,
+            y,
+            is_rows: true,
+        }
+    }
+}
+
 /// Axes, and what `paint` puts between them: both axes go from 0 to 1 there.
 fn draw(
     frame: &Frame<'_>,

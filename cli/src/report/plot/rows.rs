@@ -5,14 +5,11 @@ use plotters::prelude::*;
 
 use super::{Axis, Frame, INK, LOOKS, Look, OTHERS, SCALE, draw, legend, mark};
 use crate::failure::Failure;
-use crate::report::page::clean;
 
 /// Of the whole plot, pixels.
 const WIDTH: u32 = 1040;
 /// For each mark of a row that has a line of its own, pixels.
 const LANE: u32 = 10;
-/// Characters of a row's name.
-const NAME: usize = 30;
 
 /// One mark, and how far it may be off.
 pub(crate) struct Mark {
@@ -61,28 +58,14 @@ impl RowPlot<'_> {
             return Ok(None);
         };
         let x = Axis::log(self.label.clone(), low, high);
-        let y = Axis::rows(self.rows.iter().map(|row| clean(&row.name, NAME)));
+        let y = Axis::rows(self.rows.iter().map(|row| row.name.as_str()));
         let lanes = if self.is_joined {
             1
         } else {
             self.names.len() + usize::from(self.others.is_some())
         };
         let row_height = (lanes as u32 * LANE + 14).max(26);
-        let longest = y
-            .ticks
-            .iter()
-            .map(|(_, name)| name.chars().count())
-            .max()
-            .unwrap_or(0) as u32;
-        let frame = Frame {
-            title: self.title,
-            width: WIDTH,
-            height: self.rows.len() as u32 * row_height + 54,
-            left: 20 + 7 * longest,
-            x: &x,
-            y: &y,
-            is_rows: true,
-        };
+        let frame = Frame::of_rows(self.title, (WIDTH, row_height), &x, &y);
         let rows = self.rows.len() as f64;
         let svg = draw(&frame, |chart| {
             if let Some(line) = self.line {

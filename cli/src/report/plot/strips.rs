@@ -6,13 +6,10 @@ use plotters::prelude::*;
 use super::{Axis, Frame, GRID, LOOKS, SCALE, draw};
 use crate::failure::Failure;
 use crate::report::number::Unit;
-use crate::report::page::clean;
 
 const WIDTH: u32 = 1040;
 /// Of one strip, pixels.
 const HEIGHT: u32 = 30;
-/// Characters of a name.
-const NAME: usize = 30;
 
 /// One name's shares.
 pub(crate) struct Strip {
@@ -38,22 +35,8 @@ impl StripPlot<'_> {
             0.0,
             seconds(self.span.1),
         );
-        let y = Axis::rows(self.strips.iter().map(|strip| clean(&strip.name, NAME)));
-        let longest = y
-            .ticks
-            .iter()
-            .map(|(_, name)| name.chars().count())
-            .max()
-            .unwrap_or(0) as u32;
-        let frame = Frame {
-            title: self.title,
-            width: WIDTH,
-            height: self.strips.len() as u32 * HEIGHT + 54,
-            left: 20 + 7 * longest,
-            x: &x,
-            y: &y,
-            is_rows: true,
-        };
+        let y = Axis::rows(self.strips.iter().map(|strip| strip.name.as_str()));
+        let frame = Frame::of_rows(self.title, (WIDTH, HEIGHT), &x, &y);
         let rows = self.strips.len() as f64;
         // At least so wide that it is seen.
         let least = 1.0 / f64::from(WIDTH);
