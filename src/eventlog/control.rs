@@ -1,7 +1,7 @@
 //! Control of another process's log: which of its events become rows, and what rows hold.
 
 use super::area::Words;
-use super::error::{EventLogError, ReadError, SetError};
+use super::error::{ReadError, SetError};
 use super::format::{Domain, EventId, LogId, Route, RowFormat};
 use super::log::{domains_of, known};
 use super::shape::{Shape, log};
@@ -9,23 +9,27 @@ use super::shape::{Shape, log};
 /// Words of an area that can be set, too.
 pub(super) trait WritableWords: Words {
     fn store(&self, at: usize, value: u64) -> Result<(), ReadError>;
+
+    /// Whether who has these words has them locked so now; other processes' locks end with them. What was locked before is not
+    /// any more, even if this fails.
+    fn lock(&self, lock: Lock) -> Result<bool, ReadError>;
 }
 
-/// Sets what another process records ([`control`](super::control)), while it does.
+/// Who else may have an area locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    Shared,
+    Alone,
+}
+
+/// Sets what another process records ([`control`](super::control())), while it does.
 ///
-/// Nobody keeps two of them, or one and the process itself, from setting the same: what was set last stands.
+/// Nobody keeps two of them, or one and the process itself, from setting the same: what was set last stands. It stands when this
+/// is gone, too; for settings that go with who made them see [`Visit`](super::Visit).
 #[derive(Debug)]
 pub struct Control {
-    words: Box<dyn WritableWords + Send>,
-    shape: Shape,
-}
-
-/// What an area's routes and formats were at some time ([`Control::settings`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// One code for each event and domain.
-    routes: Vec<u64>,
-    formats: Vec<u64>,
+    pub(super) words: Box<dyn WritableWords + Send>,
+    pub(super) shape: Shape,
 }
 
 impl Control {
@@ -54,7 +58,7 @@ impl Control {
     }
 
     /// Says whether an event of any domain goes anywhere.
-    fn switch(&self, event: usize) -> Result<(), ReadError> {
+    pub(super) fn switch(&self, event: usize) -> Result<(), ReadError> {
         let mut any = false;
         for domain in 0..self.shape.domains {
             any |= self.words.load(self.shape.route(event, domain))? != 0;
@@ -74,57 +78,4 @@ impl Control {
         Ok(self.words.store(at, format.code())?)
     }
 
-    /// All routes and formats as they are, to be put back when one is done ([`Self::restore`]).
-    ///
-    /// # Errors
-    ///
-    /// The area cannot be read any more.
-    pub fn settings(&self) -> Result<Settings, ReadError> {
-        let shape = &self.shape;
-        let mut routes = Vec::new();
-        let first = shape.route(0, 0);
-        self.words
-            .copy(first, shape.events * shape.domains, &mut routes)?;
-        let formats = (0..shape.rings.len())
-            .map(|number| self.words.load(shape.log(number) + log::FORMAT))
-            .collect::<Result<_, _>>()?;
-        Ok(Settings { routes, formats })
-    }
-
-    /// Puts routes and formats back.
-    ///
-    /// # Errors
-    ///
-    /// They are another area's, or the area cannot be written.
-    pub fn restore(&self, settings: &Settings) -> Result<(), SetError> {
-        let shape = &self.shape;
-        if settings.formats.len() != shape.rings.len() {
-            return Err(EventLogError::Unknown {
-                what: "log",
-                given: settings.formats.len(),
-                count: shape.rings.len(),
-            }
-            .into());
-        }
-        known(
-            "route",
-            settings.routes.len(),
-            shape.events * shape.domains + 1,
-        )?;
-        // Events first: rows of a format that nobody asked for any more are of no use.
-        for (number, code) in settings.routes.iter().enumerate() {
-            let at = shape.route(0, 0) + number;
-            if self.words.load(at)? != *code {
-                self.words.store(at, *code)?;
-            }
-        }
-        (0..shape.events).try_for_each(|event| self.switch(event))?;
-        for (number, code) in settings.formats.iter().enumerate() {
-            let at = shape.log(number) + log::FORMAT;
-            if self.words.load(at)? != *code {
-                self.words.store(at, *code)?;
-            }
-        }
-        Ok(())
-    }
 }

@@ -15,10 +15,12 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use super::area::{Line, Words};
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use super::control::{Control, WritableWords};
+use super::control::{Control, Lock, WritableWords};
 use super::error::ReadError;
 use super::reader::Reader;
 use super::sync::{Ordering, fence};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::visit::Visit;
 
 /// What areas are called that have no name in any directory.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -151,6 +153,19 @@ impl WritableWords for Foreign {
             .file
             .write_all_at(&value.to_ne_bytes(), at as u64 * 8)?)
     }
+
+    fn lock(&self, lock: Lock) -> Result<bool, ReadError> {
+        use rustix::fs::{FlockOperation, flock};
+        let operation = match lock {
+            Lock::Shared => FlockOperation::NonBlockingLockShared,
+            Lock::Alone => FlockOperation::NonBlockingLockExclusive,
+        };
+        match flock(&self.file, operation) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(io::Error::from(error).into()),
+        }
+    }
 }
 
 /// Reads the log area in a file, also while it is written, also after the process that wrote it is gone.
@@ -175,7 +190,7 @@ pub fn attach(process: u32) -> Result<Reader, ReadError> {
     open(find(process)?)
 }
 
-/// Sets what the log area of a running process records: the one that [`attach`] reads.
+/// Sets what the log area of a running process records for good: the one that [`attach`] reads.
 ///
 /// # Errors
 ///
@@ -183,6 +198,16 @@ pub fn attach(process: u32) -> Result<Reader, ReadError> {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn control(process: u32) -> Result<Control, ReadError> {
     control_of(&find(process)?)
+}
+
+/// Sets what the log area of a running process records for as long as somebody looks on: the one that [`attach`] reads.
+///
+/// # Errors
+///
+/// As of [`attach`], or others begin and end visits all the time (`ResourceBusy`).
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn visit(process: u32) -> Result<Visit, ReadError> {
+    Visit::begin(control(process)?)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

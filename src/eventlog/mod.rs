@@ -46,7 +46,7 @@
 //! * **[`Reader`]s** never stop producers. What is overwritten while it is read is not handed out: rows are whole, and those lost are
 //!   counted exactly.
 //! * **Other processes** read an area by the process's number ([`EventLog::shared`], [`attach`]) or by its file ([`EventLog::create`], [`open`]), which may
-//!   be damaged or hostile; by the number they also say what is recorded ([`control()`]).
+//!   be damaged or hostile; by the number they also say what is recorded, for good ([`control()`]) or while they look on ([`visit()`]).
 //!
 //! Source: J. Stöß, *Using operating system instrumentation and event logging to support user-level multiprocessor schedulers* (2005),
 //! chapters 3 to 5. Other than there, an index counts all rows ever written, so that a round is told from none and times are not needed
@@ -70,13 +70,18 @@ mod stamp;
 mod sync;
 #[cfg(test)]
 mod tests;
+#[cfg(all(
+    any(target_os = "linux", target_os = "android"),
+    not(all(test, tautline_loom))
+))]
+mod visit;
 mod writer;
 
 #[cfg(all(
     any(target_os = "linux", target_os = "android"),
     not(all(test, tautline_loom))
 ))]
-pub use self::control::{Control, Settings};
+pub use self::control::Control;
 pub use self::error::{EventLogError, ReadError, SetError};
 pub use self::format::{Domain, EventId, EventKind, Fields, LogId, Route, RowFormat, Stamp};
 pub use self::log::{EventLog, EventLogConfig};
@@ -86,8 +91,13 @@ pub use self::mapped::open;
     any(target_os = "linux", target_os = "android"),
     not(all(test, tautline_loom))
 ))]
-pub use self::mapped::{attach, control};
+pub use self::mapped::{attach, control, visit};
 pub use self::reader::{Counts, ReadStats, Reader, Row};
 pub use self::recorder::Recorder;
 pub use self::stamp::Timebase;
+#[cfg(all(
+    any(target_os = "linux", target_os = "android"),
+    not(all(test, tautline_loom))
+))]
+pub use self::visit::Visit;
 pub use self::writer::Writer;

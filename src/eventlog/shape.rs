@@ -1,7 +1,7 @@
 //! What a log area consists of, and where in it everything lies.
 //!
 //! ```text
-//! header | switches of events | events | domains | logs | routes: events x domains | writer | writer | ..
+//! header | switches of events | events | domains | logs | routes: domains x events | kept routes, formats | writer | writer | ..
 //!
 //! writer   who it is | registers of its logs | their rings
 //! ```
@@ -14,7 +14,7 @@ use super::format::{MAX_ROW_WORDS, RowFormat};
 /// Words of a cache line.
 pub(super) const LINE: usize = 8;
 /// What a log area begins with: "tautlog" and the version of this layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"tautlog\x02");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"tautlog\x03");
 /// Words of the header.
 pub(super) const HEADER: usize = 2 * LINE;
 /// Words of an event, a domain: a name, and one word more.
@@ -47,6 +47,8 @@ pub(super) mod header {
     /// A reading of both clocks, when the area was made.
     pub(in super::super) const CYCLES: usize = 8;
     pub(in super::super) const NANOS: usize = 9;
+    /// Whether routes and formats from before the visits that there are are kept.
+    pub(in super::super) const KEPT: usize = 10;
 }
 
 /// Words of a log's description.
@@ -121,7 +123,8 @@ impl Shape {
         let domains_at = events_at + events * NAMED;
         let logs_at = Self::first_log(events, domains);
         let routes_at = logs_at + rings.len() * LOG;
-        let shape = Self {
+        let routes = events * domains;
+        let mut shape = Self {
             events,
             domains,
             writers,
@@ -132,8 +135,9 @@ impl Shape {
             domains_at,
             logs_at,
             routes_at,
-            writers_at: (routes_at + events * domains).next_multiple_of(LINE),
+            writers_at: 0,
         };
+        shape.writers_at = (shape.kept() + routes + shape.rings.len()).next_multiple_of(LINE);
         if shape.words() > MAX_WORDS {
             return Err(EventLogError::AreaLen {
                 given: shape.words().saturating_mul(8),
@@ -197,8 +201,14 @@ impl Shape {
         self.logs_at + log * LOG
     }
 
+    /// Of one domain side by side: what happens to it one after another is in few lines.
     pub(super) const fn route(&self, event: usize, domain: usize) -> usize {
-        self.routes_at + event * self.domains + domain
+        self.routes_at + domain * self.events + event
+    }
+
+    /// Where routes, then formats, are kept while there are visits.
+    pub(super) const fn kept(&self) -> usize {
+        self.routes_at + self.events * self.domains
     }
 
     pub(super) const fn writer(&self, writer: usize) -> usize {
@@ -283,6 +293,7 @@ mod tests {
         ends.extend((0..5).map(|domain| (shape.domain(domain), shape.domain(domain) + NAMED)));
         ends.extend((0..3).map(|log| (shape.log(log), shape.log(log) + LOG)));
         ends.push((shape.route(0, 0), shape.route(2, 4) + 1));
+        ends.push((shape.kept(), shape.kept() + 3 * 5 + 3));
         for writer in 0..2 {
             ends.push((shape.writer(writer), shape.writer(writer) + LINE));
             for log in 0..3 {

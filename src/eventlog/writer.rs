@@ -128,7 +128,7 @@ impl Writer {
         let code = route.load(Ordering::Relaxed);
         // Mostly every event is to become a row.
         let log = Route::plain(code).or_else(|| {
-            let place = event.index() * shape.domains + domain.index();
+            let place = domain.index() * shape.events + event.index();
             let skipped = self.skipped.get_mut(place)?;
             count(skipped, code, domain == correspondent)
         });

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use tautline::eventlog::{Control, Route, Settings};
+use tautline::eventlog::{Route, Visit};
 use tautline::eventlog::{Domain, EventId, Reader, Row, Timebase};
 use tautline::transport::events::{self, Event};
 
@@ -51,7 +51,7 @@ pub(super) struct Source {
     domains: HashMap<Domain, String>,
     events: HashMap<EventId, String>,
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    control: Option<(Control, Settings)>,
+    visit: Option<Visit>,
 }
 
 impl Source {
@@ -70,13 +70,12 @@ impl Source {
         let mut source = Self::new(reader, Some(process), &name)?;
         source.skip()?;
         if let Some(every) = every {
-            let control = tautline::eventlog::control(process).map_err(failed)?;
-            let before = control.settings().map_err(failed)?;
-            // From here on it is put back, whatever else fails.
-            let (control, _) = source.control.insert((control, before));
-            control.set_format(events::LOG, events::FORMAT)?;
+            let visit = tautline::eventlog::visit(process).map_err(failed)?;
+            // From here on all is put back, whatever else fails.
+            let visit = source.visit.insert(visit);
+            visit.set_format(events::LOG, events::FORMAT)?;
             for event in events::all() {
-                control.route(event, None, Some(Route::to(events::LOG).every(every)))?;
+                visit.route(event, None, Some(Route::to(events::LOG).every(every)))?;
             }
         }
         Ok(source)
@@ -109,7 +108,7 @@ impl Source {
             domains: HashMap::new(),
             events: HashMap::new(),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            control: None,
+            visit: None,
         })
     }
 
@@ -235,9 +234,9 @@ impl Source {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Drop for Source {
     fn drop(&mut self) {
-        if let Some((control, before)) = self.control.take() {
+        if let Some(visit) = self.visit.take() {
             // The process may be gone, and with it whatever was to be put back.
-            if let Err(error) = control.restore(&before) {
+            if let Err(error) = visit.end() {
                 eprintln!("tautline: events are left switched on: {error}");
             }
         }

@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 
 use super::*;
 
@@ -8,6 +9,19 @@ fn filled(log: &EventLog, rows: u64) {
     for count in 0..rows {
         writer.record(USED, domain(1), count, domain(2));
     }
+}
+
+/// The first area of this process may be another test's: through the file itself.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn path_of(log: &EventLog) -> String {
+    let file = log.file().expect("shared");
+    format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file))
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn visit_of(path: &str) -> Visit {
+    let control = mapped::control_of(Path::new(path)).expect("an area");
+    Visit::begin(control).expect("few of them")
 }
 
 #[test]
@@ -45,15 +59,12 @@ fn a_running_process_is_found_by_its_number() {
 #[test]
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn another_process_says_what_is_recorded_and_undoes_it() {
-    // The first area of this process may be another test's: through the file itself.
     let log = EventLog::shared(&config(1024, ALL)).expect("memory");
-    let file = log.file().expect("shared");
-    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
-    let control = mapped::control_of(std::path::Path::new(&path)).expect("an area");
+    let path = path_of(&log);
+    let control = visit_of(&path);
     let mut reader = open(&path).expect("an area");
     let mut writer = log.writer("main").expect("free");
     writer.record(USED, domain(1), 1, domain(0));
-    let before = control.settings().expect("there");
     control
         .route(USED, Some(domain(1)), Some(Route::to(LOG).every(2)))
         .expect("known");
@@ -65,16 +76,85 @@ fn another_process_says_what_is_recorded_and_undoes_it() {
         writer.record(USED, domain(2), counter, domain(0));
     }
     assert_eq!(counters(&pass(&mut reader)), [3, 5]);
-    control.restore(&before).expect("its own");
-    assert_eq!(control.settings().expect("there"), before);
+    control.end().expect("its own");
     assert!(!writer.is_on(USED));
     writer.record(USED, domain(1), 9, domain(0));
     assert!(pass(&mut reader).is_empty());
 
+    let control = mapped::control_of(Path::new(&path)).expect("an area");
     let unknown = control.route(EventId::new(9), None, None);
     assert!(matches!(unknown, Err(SetError::Log(_))));
     let too_long = control.set_format(LogId::new(1), ALL);
     assert!(matches!(too_long, Err(SetError::Log(_))));
+}
+
+#[test]
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn the_last_visit_puts_back_what_was_before_the_first() {
+    let log = EventLog::shared(&config(1024, ALL)).expect("memory");
+    let path = path_of(&log);
+    let mut writer = log.writer("main").expect("free");
+    log.route(LEFT, None, Some(Route::to(LOG).every(7)))
+        .expect("known");
+    let every = Some(Route::to(LOG));
+    // Whoever ends first: the one that began first, or the one that began last.
+    for first_ends_first in [true, false] {
+        let first = visit_of(&path);
+        first.route(USED, None, every).expect("known");
+        let second = visit_of(&path);
+        second.route(LEFT, None, None).expect("known");
+        let (one, other) = if first_ends_first {
+            (first, second)
+        } else {
+            (second, first)
+        };
+        one.end().expect("there");
+        assert!(writer.is_on(USED) && !writer.is_on(LEFT), "still visited");
+        // One more comes while the other is there.
+        let third = visit_of(&path);
+        drop(other);
+        assert!(writer.is_on(USED) && !writer.is_on(LEFT), "still visited");
+        drop(third);
+        assert!(!writer.is_on(USED) && writer.is_on(LEFT), "as before");
+    }
+    let mut reader = open(&path).expect("an area");
+    for number in 0..14 {
+        writer.record(LEFT, domain(1), number, domain(2));
+    }
+    assert_eq!(counters(&pass(&mut reader)), [6, 13]);
+
+    // One that is killed says nothing more; the next one knows.
+    let mut killed = visit_of(&path);
+    killed.route(USED, None, every).expect("known");
+    killed.has_ended = true;
+    drop(killed);
+    assert!(writer.is_on(USED));
+    visit_of(&path).end().expect("there");
+    assert!(!writer.is_on(USED) && writer.is_on(LEFT));
+}
+
+#[test]
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn visits_of_many_threads_leave_nothing_behind() {
+    let log = EventLog::shared(&config(1024, ALL)).expect("memory");
+    let path = path_of(&log);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let path = &path;
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let visit = visit_of(path);
+                    let event = if (thread + round) % 2 == 0 { USED } else { LEFT };
+                    visit
+                        .route(event, None, Some(Route::to(LOG)))
+                        .expect("known");
+                    visit.end().expect("there");
+                }
+            });
+        }
+    });
+    let writer = log.writer("main").expect("free");
+    assert!(!writer.is_on(USED) && !writer.is_on(LEFT));
 }
 
 #[test]
