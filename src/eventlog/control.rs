@@ -77,5 +77,4 @@ impl Control {
         let at = self.shape.log(log.index()) + log::FORMAT;
         Ok(self.words.store(at, format.code())?)
     }
-
 }

@@ -569,7 +569,10 @@ impl Session {
                 self.sender.credit.say_again(id, send);
             }
             // It has ended meanwhile.
-            _ => self.put_control(&Control::Unused(Unused { amount })),
+            _ => {
+                self.check_was_open(id)?;
+                self.put_control(&Control::Unused(Unused { amount }));
+            }
         }
         Ok(())
     }

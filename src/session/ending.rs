@@ -114,13 +114,12 @@ impl Session {
 
     pub(super) fn fail_on(&mut self, result: Result<(), WireError>) -> Result<(), SessionError> {
         let Err(error) = result else { return Ok(()) };
+        let (code, detail) = (error.code(), error.to_string());
         let error = SessionError::Peer(error);
         if self.lose(error.clone()) {
             return Ok(());
         }
-        if let SessionError::Peer(error) = &error {
-            self.put_go_away(error.code(), &error.to_string());
-        }
+        self.put_go_away(code, &detail);
         self.end(Err(error.clone()));
         Err(error)
     }

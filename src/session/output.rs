@@ -108,6 +108,15 @@ impl Output {
         filled
     }
 
+    /// Appends what is not written yet.
+    pub(super) fn copy_into(&self, into: &mut Vec<u8>) {
+        let mut slices = vec![IoSlice::new(&[]); self.chunks.len()];
+        self.fill_slices(&mut slices);
+        for slice in slices {
+            into.extend_from_slice(&slice);
+        }
+    }
+
     /// Drops `written` bytes from the front.
     pub(super) fn advance(&mut self, written: usize) {
         assert!(
@@ -156,12 +165,9 @@ mod tests {
     use super::*;
 
     fn gather(output: &Output) -> Vec<u8> {
-        let mut slices = [IoSlice::new(&[]); 16];
-        let filled = output.fill_slices(&mut slices);
-        slices[..filled]
-            .iter()
-            .flat_map(|slice| slice.iter().copied())
-            .collect()
+        let mut bytes = Vec::new();
+        output.copy_into(&mut bytes);
+        bytes
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::control::{Arms, BudgetRate};
 use crate::units::{CpuLoad, Time};
 use crate::wire::{
     Ack, Close, CloseCode, Control, Define, Features, GoAway, GoAwayCode, Hello, Open, ProbeReply,
-    Role, Window, WireError,
+    Role, StreamId, Window, WireError,
 };
 
 /// Load from which on a peer counts as short of processor time: something always waits. Arbitrary.
@@ -104,16 +104,10 @@ impl Session {
             self.receiver
                 .deliver(&mut self.streams, &mut self.credit, &mut self.events)?
         {
-            match control {
-                Control::Open(open) => self.on_open(open)?,
-                Control::Close(close) => self.on_close(close)?,
-                Control::Window(window) => self.on_window(window)?,
-                Control::Credit(credit) => self.on_credit(credit)?,
-                Control::Blocked(blocked) => self.on_blocked(blocked)?,
-                Control::Unused(unused) => self.on_unused(unused)?,
-                Control::GoAway(go_away) => self.on_go_away(go_away)?,
-                Control::Define(define) => self.on_define(&define)?,
-                _ => {}
+            let is_numbered = control.is_numbered();
+            if let Err(error) = self.on_ordered(control) {
+                self.receiver.take_back(is_numbered);
+                return Err(error);
             }
         }
         if self.receiver.blocks != blocks {
@@ -124,6 +118,24 @@ impl Session {
         self.receiver.to_credit = to_credit;
         self.end_if_lost();
         Ok(())
+    }
+
+    fn on_ordered(&mut self, control: Control) -> Result<(), WireError> {
+        match control {
+            Control::Open(open) => self.on_open(open),
+            Control::Close(close) => self.on_close(close),
+            Control::Window(window) => self.on_window(window),
+            Control::Credit(credit) => self.on_credit(credit),
+            Control::Blocked(blocked) => self.on_blocked(blocked),
+            Control::Unused(unused) => self.on_unused(unused),
+            Control::GoAway(go_away) => self.on_go_away(go_away),
+            Control::Define(define) => self.on_define(&define),
+            Control::Fault(fault) => {
+                self.on_fault(fault);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn on_open(&mut self, open: Open) -> Result<(), WireError> {
@@ -196,10 +208,24 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn on_window(&mut self, window: Window) -> Result<(), WireError> {
-        // A stream that this side finished may be gone while its window is on the way.
-        let Some(stream) = self.streams.find(window.stream) else {
+    /// A stream that this side finished may be gone while something for it is on the way; one that never was is not.
+    pub(super) fn check_was_open(&self, id: StreamId) -> Result<(), WireError> {
+        let was_open = if id.is_connectors() == (self.role == Role::Connector) {
+            id.get() < self.next_stream
+        } else {
+            self.last_peer_stream.is_some_and(|last| id <= last)
+        };
+        if was_open {
             return Ok(());
+        }
+        Err(WireError::Unexpected {
+            what: "something for a stream that was never open",
+        })
+    }
+
+    pub(super) fn on_window(&mut self, window: Window) -> Result<(), WireError> {
+        let Some(stream) = self.streams.find(window.stream) else {
+            return self.check_was_open(window.stream);
         };
         let send = &mut stream.send;
         if window.limit < send.limit {
@@ -212,6 +238,17 @@ impl Session {
         send.limit = window.limit;
         self.sender.on_sendable(window.stream, send);
         Ok(())
+    }
+
+    /// The peer gives this connection up, for what it says.
+    fn on_fault(&mut self, fault: GoAway) {
+        let cause = SessionError::GoneAway {
+            code: fault.code,
+            detail: fault.detail,
+        };
+        if !self.lose(cause.clone()) {
+            self.end(Err(cause));
+        }
     }
 
     pub(super) fn on_go_away(&mut self, go_away: GoAway) -> Result<(), WireError> {

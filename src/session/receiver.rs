@@ -284,6 +284,7 @@ impl Receiver {
                         | Control::Blocked(_)
                         | Control::Unused(_)
                         | Control::GoAway(_)
+                        | Control::Fault(_)
                         | Control::Define(_)),
                     ) => {
                         if let Control::Define(define) = &control {
@@ -568,6 +569,11 @@ impl Receiver {
                 _ => return Ok(None),
             }
         }
+    }
+
+    /// A control frame that was handed out was refused: it has not taken effect, and is to come again on another connection.
+    pub(super) fn take_back(&mut self, is_numbered: bool) {
+        self.frames -= u64::from(is_numbered);
     }
 
     fn deliver_block(

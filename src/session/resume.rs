@@ -21,7 +21,8 @@ use super::stream::{SendState, Streams};
 use super::{Ending, Session, State, hello};
 use crate::units::Time;
 use crate::wire::{
-    Control, GoAwayCode, Hello, MESSAGE_CHARGE, Open, Resume, Role, StreamId, Window, WireError,
+    Control, GoAway, GoAwayCode, Hello, MESSAGE_CHARGE, Open, Resume, Role, StreamId, Window,
+    WireError,
 };
 
 /// Connections of the session that may break one after another, by what the peer sends on them, with nothing received
@@ -52,6 +53,8 @@ pub(super) struct Resumption {
     fruitless: u32,
     /// Bytes sent and received over connections before this one.
     pub(super) wire_before: (u64, u64),
+    /// What the connection that was lost last has still to carry: what is wrong with it.
+    farewell: Vec<u8>,
 }
 
 /// What became of the messages of a stream, as far as this side knows.
@@ -158,14 +161,18 @@ impl Session {
 
     /// The connection is lost; whether the session waits for another.
     pub(super) fn lose(&mut self, cause: SessionError) -> bool {
-        let waits = self.disconnect(matches!(cause, SessionError::Peer(_)));
+        let waits = self.disconnect(match &cause {
+            SessionError::Peer(fault) => Some(fault),
+            _ => None,
+        });
         if waits {
             self.events.push_back(Event::Disconnected(cause));
         }
         waits
     }
 
-    fn disconnect(&mut self, broken: bool) -> bool {
+    /// `fault` is what the peer has done, if the connection ends for that.
+    fn disconnect(&mut self, fault: Option<&WireError>) -> bool {
         if !self.is_resumable() || matches!(self.state, State::Handshaking { .. }) {
             return false;
         }
@@ -173,7 +180,7 @@ impl Session {
         if self.receiver.frames() > 0 {
             resumption.fruitless = 0;
         }
-        if broken && resumption.outage.is_none() {
+        if fault.is_some() && resumption.outage.is_none() {
             resumption.fruitless += 1;
             if resumption.fruitless > MOST_FRUITLESS {
                 return false;
@@ -186,6 +193,13 @@ impl Session {
             until,
             handshake: None,
         });
+        resumption.farewell.clear();
+        if let Some(fault) = fault {
+            let said = Control::Fault(fault_of(fault));
+            let output = &mut self.sender.output;
+            output.put_small(|out| said.put(out));
+            output.copy_into(&mut resumption.farewell);
+        }
         resumption.received += self.receiver.frames();
         resumption.wire_before.0 += self.sender.output.position();
         resumption.wire_before.1 += self.receiver.wire_bytes;
@@ -200,6 +214,34 @@ impl Session {
         true
     }
 
+    /// What is still to be written on the connection that [`Event::Disconnected`] has spoken of last: what was under way, and
+    /// why it ends, so that the peer knows. Empty if it is nothing that the peer has done.
+    pub fn take_farewell(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.resumption.farewell)
+    }
+
+    /// Why a connection that names this session must not carry it on, and what to answer; `None` if it may, or if its hello has
+    /// to come first. `input` is what came over it.
+    pub fn refusal(&self, input: &[u8]) -> Option<(SessionError, Vec<u8>)> {
+        let (hello, _) = Hello::parse(input).ok()??;
+        let error = self.check_is_later(&hello.resume?).err()?;
+        let mut answer = Vec::new();
+        let credit = self.credit.initial();
+        super::hello(self.role, &self.config, credit).put(&mut answer);
+        Control::Fault(fault_of(&error)).put(&mut answer);
+        Some((SessionError::Peer(error), answer))
+    }
+
+    /// A connection that was delayed on the way must not take the place of a later one.
+    fn check_is_later(&self, resume: &Resume) -> Result<(), WireError> {
+        let (field, given) = ("connection of the session", resume.connection);
+        let min = self.resumption.connection + 1;
+        if self.role == Role::Acceptor && given < min {
+            return Err(WireError::FieldTooSmall { field, given, min });
+        }
+        Ok(())
+    }
+
     /// Begins another connection of this session, whatever became of the one before; the acceptor's driver does so
     /// when a hello says the session's token ([`Self::resume_token`]). Then everything is as at the beginning: bytes
     /// from the peer begin with its hello, and the output with this side's.
@@ -210,7 +252,7 @@ impl Session {
     pub fn reconnect(&mut self, now: Time) -> Result<(), SessionError> {
         self.check_open()?;
         self.now = self.now.max(now);
-        if !self.is_waiting() && !self.disconnect(false) {
+        if !self.is_waiting() && !self.disconnect(None) {
             return Err(SessionError::ConnectionLost);
         }
         let resumption = &mut self.resumption;
@@ -246,14 +288,9 @@ impl Session {
         if Some(resume.token) != self.resumption.token {
             return self.on_forgotten();
         }
+        self.check_is_later(&resume)?;
         if self.role == Role::Acceptor {
-            // One that was delayed on the way must not take the place of a later one.
-            let (field, given) = ("connection of the session", resume.connection);
-            let min = self.resumption.connection + 1;
-            if given < min {
-                return Err(WireError::FieldTooSmall { field, given, min });
-            }
-            self.resumption.connection = given;
+            self.resumption.connection = resume.connection;
         }
         let streams = &mut self.streams;
         let unreceived = self
@@ -399,6 +436,13 @@ impl Session {
             .collect();
         all.retain(|it| it.delivered + it.unknown + it.unsent > 0);
         all
+    }
+}
+
+fn fault_of(error: &WireError) -> GoAway {
+    GoAway {
+        code: error.code(),
+        detail: error.to_string(),
     }
 }
 

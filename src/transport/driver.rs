@@ -1,5 +1,6 @@
 //! The task that owns a connection's session and socket.
 
+mod farewell;
 mod lanes;
 mod queued;
 mod work;
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
+use self::farewell::Farewell;
 use self::queued::QueuedRun;
 use self::work::{Done, steps_aside};
 use super::SessionEvents;
@@ -81,6 +83,8 @@ pub(super) struct Driver<I> {
     /// `None` while the session waits for another connection.
     io: Option<I>,
     another: Another<I>,
+    /// The connection before, while it still says why it has ended.
+    farewell: Option<Farewell<I>>,
     session: Session,
     shared: Arc<Shared>,
     events: SessionEvents,
@@ -131,6 +135,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         Self {
             io: Some(io),
             another,
+            farewell: None,
             session,
             lane: shared.lane.get().cloned(),
             events: shared.events.get().cloned().unwrap_or_default(),
@@ -165,6 +170,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         let mut moved = self.take_commands(cx);
         moved |= self.poll_work(cx);
         moved |= self.poll_another(cx);
+        self.poll_farewell(cx);
         moved |= self.poll_read(cx);
         self.start_decoding();
         moved |= self.run_timers();
@@ -461,7 +467,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
 
     /// The connection is lost, and the session waits for another.
     fn on_disconnected(&mut self) {
-        self.io = None;
+        let words = self.session.take_farewell();
+        self.farewell = self
+            .io
+            .take()
+            .filter(|_| !words.is_empty())
+            .map(|io| Farewell::new(self.now, io, words));
         self.input.clear();
         self.has_input = false;
         self.input_ended = false;
@@ -485,6 +496,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             return false;
         };
         self.now = self.clock.now();
+        if let Some((error, answer)) = self.session.refusal(&input) {
+            self.node.faults.on_failed(&error);
+            self.farewell = Some(Farewell::new(self.now, io, answer));
+            return true;
+        }
         // Whatever the session has to say is of the connection before.
         self.take_events();
         if self.session.reconnect(self.now).is_ok() {
@@ -496,6 +512,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.unsent_limit = MOST_UNSENT;
         }
         true
+    }
+
+    fn poll_farewell(&mut self, cx: &mut Context<'_>) {
+        let now = self.now;
+        self.farewell
+            .take_if(|farewell| farewell.poll(now, cx).is_ready());
     }
 
     fn deliver(&mut self, id: StreamId) {
@@ -663,7 +685,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     Some(Closing::AfterOthers) | None => None,
                 };
                 let idle = self.lane.as_ref().and_then(|lane| lane.idle_due(self.now));
-                [self.session.poll_timeout(), stall, idle]
+                let farewell = self.farewell.as_ref().map(Farewell::until);
+                [self.session.poll_timeout(), stall, idle, farewell]
                     .into_iter()
                     .flatten()
                     .min()

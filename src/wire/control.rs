@@ -6,7 +6,9 @@ use super::{GroupId, Slot, StreamId, WireError};
 use crate::codecs::CodecId;
 
 /// Kinds from here on may be skipped by those who do not know them.
-const FIRST_IGNORABLE: u8 = 16;
+const FIRST_IGNORABLE: u8 = 17;
+/// The last frame of a connection: who does not know it would skip it, too.
+const FAULT: u8 = 16;
 /// The longest stream name, bytes.
 const MAX_NAME_LEN: usize = 255;
 /// The longest text of a go-away, bytes.
@@ -44,6 +46,8 @@ pub enum Control {
     Blocked(Blocked),
     /// Gives back credit of a stream that has ended.
     Unused(Unused),
+    /// Ends the connection, of a session that goes on over another one: what was wrong with it.
+    Fault(GoAway),
 }
 
 /// Asks for a reply at once; the sender keeps its own stamp.
@@ -177,7 +181,7 @@ pub struct Unused {
     pub amount: u64,
 }
 
-/// No new messages from this side; with [`GoAwayCode::Done`] all that was queued came before it.
+/// Why a session, or with [`Control::Fault`] a connection, ends: no new messages from this side; with [`GoAwayCode::Done`] all that was queued came before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoAway {
     /// Why.
@@ -304,6 +308,7 @@ impl Control {
             Self::Credit(_) => 12,
             Self::Blocked(_) => 13,
             Self::Unused(_) => 14,
+            Self::Fault(_) => FAULT,
         }
     }
 
@@ -348,12 +353,7 @@ impl Control {
                 stream: stream_id(&mut fields)?,
                 limit: fields.varint()?,
             }),
-            7 => Self::GoAway(GoAway {
-                code: GoAwayCode::from_wire(fields.varint()?),
-                detail: fields
-                    .text("go-away text length", MAX_DETAIL_LEN)?
-                    .to_owned(),
-            }),
+            7 => Self::GoAway(parse_go_away(&mut fields)?),
             8 => Self::Define(parse_define(&mut fields)?),
             9 => Self::Dictionary(DictionaryFrame::parse(&mut fields)?),
             10 => Self::DictionaryAnswer(DictionaryAnswer::parse(&mut fields)?),
@@ -362,6 +362,7 @@ impl Control {
             14 => Self::Unused(Unused {
                 amount: at_least("credit given back", fields.varint()?, 1)?,
             }),
+            FAULT => Self::Fault(parse_go_away(&mut fields)?),
             FIRST_IGNORABLE.. => return Ok(None),
             _ => {
                 return Err(WireError::Unknown {
@@ -420,7 +421,7 @@ impl Control {
                 put_varint(out, u64::from(window.stream.get()));
                 put_varint(out, window.limit);
             }
-            Self::GoAway(go_away) => {
+            Self::GoAway(go_away) | Self::Fault(go_away) => {
                 put_varint(out, go_away.code.to_wire());
                 put_text(out, &go_away.detail, MAX_DETAIL_LEN);
             }
@@ -460,6 +461,15 @@ fn at_least(field: &'static str, given: u64, min: u64) -> Result<u64, WireError>
         return Err(WireError::FieldTooSmall { field, given, min });
     }
     Ok(given)
+}
+
+fn parse_go_away(fields: &mut Fields<'_>) -> Result<GoAway, WireError> {
+    Ok(GoAway {
+        code: GoAwayCode::from_wire(fields.varint()?),
+        detail: fields
+            .text("go-away text length", MAX_DETAIL_LEN)?
+            .to_owned(),
+    })
 }
 
 fn parse_credit(fields: &mut Fields<'_>) -> Result<Credit, WireError> {
@@ -620,6 +630,10 @@ mod tests {
             Control::GoAway(GoAway {
                 code: GoAwayCode::Other(99),
                 detail: String::new(),
+            }),
+            Control::Fault(GoAway {
+                code: GoAwayCode::Limit,
+                detail: "too long".into(),
             }),
             Control::Define(Define {
                 slot: Slot::new(9).expect("in range"),

@@ -1,8 +1,12 @@
 //! What becomes of every kind of frame that is malformed, oversized, early, late, duplicated or forged: one table.
 
+use std::time::Duration;
+
 use tautline::dictionary::{Acceptance, AcceptancePolicy, DictionaryId};
 use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
-use tautline::transport::{Connection, FaultStats, Listener, Node, Stream};
+use tautline::transport::{
+    Connection, FaultStats, Listener, Node, NodeConfig, ResumeConfig, Stream,
+};
 use tautline::wire::{
     Check, Control, DictionaryOffer, Features, Frame, GoAwayCode, Hello, Role, WireError,
     parse_frame, plain_crc,
@@ -10,8 +14,8 @@ use tautline::wire::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::hostile::{block, go_away};
-use super::support::{listen, node, within};
+use super::hostile::block;
+use super::support::{listen, within};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -30,7 +34,7 @@ enum Fault {
 use Fault::{Duplicated, Early, Forged, Late, Malformed, Oversized};
 
 const FAULTS: [Fault; 6] = [Malformed, Oversized, Early, Late, Duplicated, Forged];
-const FRAMES: [&str; 14] = [
+const FRAMES: [&str; 18] = [
     "hello",
     "short block",
     "long block",
@@ -45,7 +49,13 @@ const FRAMES: [&str; 14] = [
     "define",
     "dictionary",
     "dictionary answer",
+    "credit",
+    "blocked",
+    "unused",
+    "fault",
 ];
+/// The numbers of those that are control frames.
+const KINDS: [u8; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 16];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -92,13 +102,18 @@ fn hello() -> Hello {
         versions: (1, 1),
         session: [7; 16],
         codecs: Vec::new(),
-        offered: Features(Features::CHECKSUMS.0 | Features::HISTORY.0 | Features::DICTIONARIES.0),
+        offered: Features(
+            Features::CHECKSUMS.0
+                | Features::HISTORY.0
+                | Features::DICTIONARIES.0
+                | Features::RESUME.0,
+        ),
         required: Features::default(),
         max_message: 1 << 20,
         max_block: 1 << 16,
         max_streams: 100,
         window: 1 << 16,
-        credit: None,
+        credit: Some(1 << 20),
         history_memory: 1 << 20,
         dictionaries: DictionaryOffer::default(),
         resume: None,
@@ -300,7 +315,7 @@ impl Table {
 
     /// What all control frames have.
     fn control_frames(&mut self) {
-        for (kind, frame) in (1..).zip(&FRAMES[4..]) {
+        for (kind, frame) in KINDS.into_iter().zip(&FRAMES[4..]) {
             let too_long = join(&[&[0xe0 | kind], &varint(4097)]);
             self.row(frame, Oversized, too_long, TOO_LARGE);
             self.row(frame, Malformed, control(kind, &[]), TRUNCATED);
@@ -371,7 +386,7 @@ impl Table {
         let further = window(THEIRS, 1 << 17);
         let number = control(6, &join(&[&varint(1 << 28), &[0]]));
         self.row(name, Oversized, number, TOO_LARGE);
-        self.row(name, Early, window(0, 1 << 20), Borne);
+        self.row(name, Early, window(0, 1 << 20), UNEXPECTED);
         self.row(name, Late, join(&[&done, &further]), Borne);
         self.row(name, Duplicated, twice(&further), Borne);
         self.row(name, Forged, window(THEIRS, 1 << 10), TOO_SMALL);
@@ -384,6 +399,70 @@ impl Table {
         self.row(name, Late, join(&[&done, &control(7, &[4, 0])]), Gone);
         self.row(name, Duplicated, twice(&done), UNEXPECTED);
         self.row(name, Forged, control(7, &[99, 0]), Gone);
+    }
+
+    fn of_credit(&mut self) {
+        let (done, opened) = (done(), open(0));
+        let past = varint(1 << 28 | 1);
+        let most = varint(u64::MAX);
+
+        let name = "credit";
+        let credit = |stream: u8, amount| control(12, &[stream, amount]);
+        let theirs = credit(THEIRS + 1, 9);
+        self.row(name, Malformed, credit(0, 0), TOO_SMALL);
+        self.row(name, Malformed, control(12, &[0, 9, 0]), TRAILING);
+        self.row(
+            name,
+            Oversized,
+            control(12, &join(&[&past, &[9]])),
+            TOO_LARGE,
+        );
+        let all = control(12, &join(&[&[0], &most]));
+        self.row(name, Oversized, all, TOO_LARGE);
+        self.row(name, Early, credit(1, 9), UNEXPECTED);
+        self.row(name, Late, join(&[&done, &theirs]), Borne);
+        self.row(name, Duplicated, twice(&theirs), Borne);
+        self.row(name, Forged, credit(THEIRS + 3, 9), UNEXPECTED);
+
+        let name = "blocked";
+        let blocked = |needs: &[u8], had| {
+            let body = control(13, &join(&[&[0], needs, &[had]]));
+            join(&[&opened, &body])
+        };
+        self.row(name, Malformed, blocked(&[0], 0), TOO_SMALL);
+        self.row(name, Malformed, control(13, &[0, 9, 0, 0]), TRAILING);
+        let longest = varint(MAX_MESSAGE as u64 + 33);
+        self.row(name, Oversized, blocked(&longest, 0), TOO_LARGE);
+        self.row(name, Early, control(13, &[0, 9, 0]), UNEXPECTED);
+        let late = join(&[&opened, &close(0), &control(13, &[0, 9, 0])]);
+        self.row(name, Late, late, UNEXPECTED);
+        let again = join(&[&blocked(&[9], 0), &control(13, &[0, 9, 0])]);
+        self.row(name, Duplicated, again, Borne);
+        self.row(name, Forged, blocked(&[9], 9), TOO_LARGE);
+
+        let name = "unused";
+        let unused = control(14, &[9]);
+        let more = control(14, &most);
+        self.row(name, Malformed, control(14, &[0]), TOO_SMALL);
+        self.row(name, Malformed, control(14, &[9, 0]), TRAILING);
+        self.row(name, Oversized, &more, TOO_LARGE);
+        self.row(name, Early, &more, TOO_LARGE);
+        self.row(name, Late, join(&[&done, &unused]), Borne);
+        self.row(name, Duplicated, twice(&unused), Borne);
+        self.row(name, Forged, join(&[&unused, &more]), TOO_LARGE);
+    }
+
+    fn of_faults(&mut self) {
+        let name = "fault";
+        let fault = control(16, &[4, 0]);
+        let long_text = join(&[&[4], &varint(256), &[b'x'; 256]]);
+        self.row(name, Malformed, control(16, &[4, 1, 0xff]), NOT_TEXT);
+        self.row(name, Malformed, control(16, &[4, 0, 0]), TRAILING);
+        self.row(name, Oversized, control(16, &long_text), TOO_LARGE);
+        self.row(name, Early, &fault, Gone);
+        self.row(name, Late, join(&[&done(), &fault]), Gone);
+        self.row(name, Duplicated, twice(&fault), Gone);
+        self.row(name, Forged, control(16, &[99, 0]), Gone);
     }
 
     fn of_slots(&mut self) {
@@ -449,6 +528,10 @@ impl Table {
             define(0, 1, 0),
             offer(1, CONTENT.len() as u64, CONTENT),
             control(10, &[1, 0]),
+            control(12, &[0, 9]),
+            control(13, &[0, 9, 0]),
+            control(14, &[9]),
+            control(16, &[4, 0]),
         ];
         for (frame, bytes) in FRAMES[4..].iter().zip(early) {
             self.first(frame, Early, join(&[&bytes, &good]), STRANGER);
@@ -491,6 +574,8 @@ fn table() -> Vec<Row> {
     table.control_frames();
     table.of_the_path();
     table.of_streams();
+    table.of_credit();
+    table.of_faults();
     table.of_slots();
     table.of_dictionaries();
     table.hellos();
@@ -541,9 +626,14 @@ impl Attack {
     async fn begin(listener: &Listener, is_first: bool) -> Self {
         let address = listener.local_address().expect("an address");
         let socket = TcpStream::connect(address.to_string()).await;
+        let mut socket = socket.expect("a socket");
+        if !is_first {
+            let hello = socket.write_all(&hello_with(|_| ())).await;
+            hello.expect("a write");
+        }
         let connection = within(listener.accept()).await.expect("a connection");
         let mut attack = Self {
-            socket: socket.expect("a socket"),
+            socket,
             answer: Vec::new(),
             connection,
             held: Vec::new(),
@@ -551,7 +641,6 @@ impl Attack {
         if is_first {
             return attack;
         }
-        attack.say(&hello_with(|_| ())).await;
         let stream = attack.connection.open("held", StreamConfig::default());
         let stream = within(stream).await.expect("a stream");
         within(stream.send(vec![0; 200_000].into()))
@@ -594,7 +683,43 @@ impl Attack {
     }
 }
 
-async fn attack(node: &Node, listener: &Listener, row: &Row) {
+/// What the end of an answer says of what was wrong: with the session, or with its connection only.
+fn last_words(answer: &[u8], of_connection: bool) -> (GoAwayCode, String) {
+    let parsed = Hello::parse(answer).expect("a hello").expect("all of it");
+    let mut at = parsed.1;
+    let mut words = None;
+    while let Some(frame) = parse_frame(&answer[at..], 1 << 20, true).expect("a frame") {
+        at += match frame {
+            Frame::Control { control, len } => {
+                words = control;
+                len
+            }
+            Frame::Block { header, body_at } => body_at + header.body_len,
+        };
+    }
+    assert_eq!(at, answer.len(), "nothing in part");
+    match words {
+        Some(Control::GoAway(words)) if !of_connection => (words.code, words.detail),
+        Some(Control::Fault(words)) if of_connection => (words.code, words.detail),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until what has gone wrong is counted.
+async fn counted(node: &Node, is_it: impl Fn(&FaultStats) -> bool) -> FaultStats {
+    within(async {
+        loop {
+            let stats = node.faults();
+            if is_it(&stats) {
+                return stats;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+}
+
+async fn attack(node: &Node, listener: &Listener, row: &Row, goes_on: bool) {
     let what = format!("{}, {:?}: {:02x?}", row.frame, row.fault, row.bytes);
     let before = node.faults();
     let mut attack = Attack::begin(listener, row.is_first).await;
@@ -611,7 +736,11 @@ async fn attack(node: &Node, listener: &Listener, row: &Row) {
                 socket, connection, ..
             } = attack;
             drop(socket);
-            let _ = within(connection.closed()).await;
+            if goes_on {
+                counted(node, |stats| stats.lost > before.lost).await;
+            } else {
+                let _ = within(connection.closed()).await;
+            }
             return;
         }
         Refused(expected, code) => {
@@ -619,6 +748,14 @@ async fn attack(node: &Node, listener: &Listener, row: &Row) {
             let read = within(attack.socket.read_to_end(&mut answer)).await;
             read.expect("all of the answer, then an end");
             drop(attack.socket);
+            if goes_on {
+                let (told, detail) = last_words(&answer, true);
+                assert_eq!(told, code, "{what}: {detail}");
+                assert!(!detail.is_empty(), "{what}");
+                let after = counted(node, |stats| sum(stats) > sum(&before)).await;
+                assert_counted(&before, &after, row.outcome, &what);
+                return;
+            }
             let error = within(attack.connection.closed()).await;
             let Err(SessionError::Peer(error)) = error else {
                 panic!("{what} led to {error:?}");
@@ -628,12 +765,13 @@ async fn attack(node: &Node, listener: &Listener, row: &Row) {
                 (expected, code),
                 "{what}: {error}"
             );
-            let told = go_away(&answer);
-            assert_eq!(
-                (told.code, told.detail),
-                (code, error.to_string()),
-                "{what}"
-            );
+            let told = last_words(&answer, false);
+            assert_eq!(told, (code, error.to_string()), "{what}");
+        }
+        Gone if goes_on && row.frame == "fault" => {
+            let after = counted(node, |stats| sum(stats) > sum(&before)).await;
+            assert_counted(&before, &after, row.outcome, &what);
+            return;
         }
         Gone => {
             let error = within(attack.connection.closed()).await;
@@ -643,17 +781,42 @@ async fn attack(node: &Node, listener: &Listener, row: &Row) {
             );
         }
     }
-    let after = node.faults();
+    assert_counted(&before, &node.faults(), row.outcome, &what);
+}
+
+/// Once, and as what it was.
+fn assert_counted(before: &FaultStats, after: &FaultStats, outcome: Outcome, what: &str) {
     assert_eq!(
-        counter(&after, row.outcome),
-        counter(&before, row.outcome) + 1,
+        counter(after, outcome),
+        counter(before, outcome) + 1,
         "{what}: {after:?}"
     );
-    assert_eq!(sum(&after), sum(&before) + 1, "{what}: {after:?}");
+    assert_eq!(sum(after), sum(before) + 1, "{what}: {after:?}");
 }
 
 #[tokio::test]
 async fn every_fault_of_every_frame_is_refused_told_and_counted_or_borne() {
+    let node = Node::new(config()).expect("a node");
+    let listener = listen(&node).await;
+    for row in table() {
+        attack(&node, &listener, &row, false).await;
+    }
+}
+
+/// The same of sessions that go on: it is the connection that ends, and the peer that hears why.
+#[tokio::test]
+async fn every_fault_ends_the_connection_and_not_the_session_where_that_goes_on() {
+    // A session whose handshake fails has nothing to go on with.
+    for row in table().iter().filter(|row| !row.is_first) {
+        // The sessions wait, and hold their part of the memory for histories.
+        let config = config().resume(Some(ResumeConfig::default()));
+        let node = Node::new(config).expect("a node");
+        let listener = listen(&node).await;
+        attack(&node, &listener, row, true).await;
+    }
+}
+
+fn config() -> NodeConfig {
     let limits = Limits::default()
         .max_message(MAX_MESSAGE)
         .max_block(64 << 10);
@@ -661,11 +824,7 @@ async fn every_fault_of_every_frame_is_refused_told_and_counted_or_borne() {
         .limits(limits)
         .history_memory(1 << 20)
         .accept_dictionaries(AcceptancePolicy::new(Acceptance::Always));
-    let node = node(session);
-    let listener = listen(&node).await;
-    for row in table() {
-        attack(&node, &listener, &row).await;
-    }
+    NodeConfig::default().session(session).guard(None)
 }
 
 #[test]

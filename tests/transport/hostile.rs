@@ -116,7 +116,7 @@ impl Victim {
 }
 
 /// The go-away at the end of what the listener's side says.
-pub(super) fn go_away(mut bytes: &[u8]) -> GoAway {
+fn go_away(mut bytes: &[u8]) -> GoAway {
     let (_, len) = Hello::parse(bytes)
         .expect("a well-formed hello")
         .expect("a whole hello");

@@ -318,7 +318,9 @@ def parse_control(kind, body):
         text = "unused" + take("amount", read.varint())
         if not fields["amount"]:
             raise Bad("FieldTooSmall")
-    elif kind >= 16:
+    elif kind == 16:
+        text = "fault" + take("code", read.varint()) + take("detail", read.text())
+    elif kind > 16:
         return "skipped", fields
     else:
         raise Bad("Unknown")

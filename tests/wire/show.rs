@@ -2,8 +2,8 @@
 
 use tautline::session::Role;
 use tautline::wire::{
-    CloseCode, Control, DecodeReport, DictionaryNews, DictionaryVerdict, Frame, GoAwayCode, Hello,
-    Record, RecordKind, Slot, StreamId, WireError,
+    CloseCode, Control, DecodeReport, DictionaryFrame, DictionaryNews, DictionaryVerdict, Frame,
+    GoAwayCode, Hello, Record, RecordKind, Slot, StreamId, WireError,
 };
 
 use super::vectors::hex;
@@ -150,6 +150,13 @@ fn show_control(control: &Control) -> String {
             code_number(go_away.code),
             go_away.detail
         ),
+        Control::Fault(fault) => {
+            format!(
+                "fault code={} detail={}",
+                code_number(fault.code),
+                fault.detail
+            )
+        }
         Control::Define(define) => format!(
             "define slot={} codec={} group={} history={} dictionary={}",
             define.slot.get(),
@@ -158,28 +165,7 @@ fn show_control(control: &Control) -> String {
             define.history.unwrap_or(0),
             define.dictionary
         ),
-        Control::Dictionary(frame) => match &frame.what {
-            DictionaryNews::Offer {
-                hash,
-                len,
-                codec,
-                wire_len,
-            } => format!(
-                "dictionary-offer number={} len={len} codec={} wire={wire_len} hash={}",
-                frame.number,
-                codec.to_wire(),
-                hex(hash)
-            ),
-            DictionaryNews::Piece(bytes) => {
-                format!(
-                    "dictionary-piece number={} bytes={}",
-                    frame.number,
-                    hex(bytes)
-                )
-            }
-            DictionaryNews::Retire => format!("dictionary-retire number={}", frame.number),
-            other => panic!("{other:?} has no vectors"),
-        },
+        Control::Dictionary(frame) => show_dictionary(frame),
         Control::DictionaryAnswer(answer) => {
             let verdict = match answer.verdict {
                 DictionaryVerdict::Held => "held",
@@ -248,4 +234,29 @@ pub(super) fn show_record(record: &Record) -> String {
         or_dash(record.message_len),
         hex(&record.payload)
     )
+}
+
+fn show_dictionary(frame: &DictionaryFrame) -> String {
+    match &frame.what {
+        DictionaryNews::Offer {
+            hash,
+            len,
+            codec,
+            wire_len,
+        } => format!(
+            "dictionary-offer number={} len={len} codec={} wire={wire_len} hash={}",
+            frame.number,
+            codec.to_wire(),
+            hex(hash)
+        ),
+        DictionaryNews::Piece(bytes) => {
+            format!(
+                "dictionary-piece number={} bytes={}",
+                frame.number,
+                hex(bytes)
+            )
+        }
+        DictionaryNews::Retire => format!("dictionary-retire number={}", frame.number),
+        other => panic!("{other:?} has no vectors"),
+    }
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
+use tautline::eventlog::{Domain, EventId, Reader, Row, Timebase};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use tautline::eventlog::{Route, Visit};
-use tautline::eventlog::{Domain, EventId, Reader, Row, Timebase};
 use tautline::transport::events::{self, Event};
 
 use crate::failure::Failure;

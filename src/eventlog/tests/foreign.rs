@@ -144,7 +144,11 @@ fn visits_of_many_threads_leave_nothing_behind() {
             scope.spawn(move || {
                 for round in 0..50 {
                     let visit = visit_of(path);
-                    let event = if (thread + round) % 2 == 0 { USED } else { LEFT };
+                    let event = if (thread + round) % 2 == 0 {
+                        USED
+                    } else {
+                        LEFT
+                    };
                     visit
                         .route(event, None, Some(Route::to(LOG)))
                         .expect("known");

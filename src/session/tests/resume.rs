@@ -221,6 +221,115 @@ fn a_late_connection_does_not_take_the_place_of_a_newer_one() {
 }
 
 #[test]
+fn a_late_connection_is_refused_before_it_ends_the_one_that_there_is() {
+    let mut pair = resumable();
+    cut(&mut pair);
+    begin(&mut pair);
+    let late = put(&hello_of(&mut pair.a, pair.now));
+    assert_eq!(pair.b.session.refusal(&late[..9]), None, "it is not whole");
+    assert_eq!(pair.b.session.refusal(&late), None, "it is the next one");
+    cut(&mut pair);
+    reconnect(&mut pair);
+    let (error, answer) = pair.b.session.refusal(&late).expect("another came later");
+    let SessionError::Peer(error @ WireError::FieldTooSmall { .. }) = error else {
+        panic!("{error}");
+    };
+    assert!(pair.b.session.is_connected(), "nothing has happened to it");
+    let (hello, len) = Hello::parse(&answer).expect("a hello").expect("whole");
+    assert_eq!((hello.role, hello.resume), (Role::Acceptor, None));
+    assert_eq!(
+        last_words(&answer[len..]),
+        (error.code(), error.to_string())
+    );
+}
+
+/// The fault at the end of frames.
+fn last_words(mut frames: &[u8]) -> (GoAwayCode, String) {
+    let mut words = None;
+    while let Some(frame) = parse_frame(frames, 1 << 20, true).expect("frames") {
+        let len = match frame {
+            Frame::Control { control, len } => {
+                words = control;
+                len
+            }
+            Frame::Block { header, body_at } => body_at + header.body_len,
+        };
+        frames = &frames[len..];
+    }
+    match words {
+        Some(Control::Fault(fault)) => (fault.code, fault.detail),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_peer_that_breaks_the_protocol_hears_why_and_the_session_goes_on() {
+    let mut pair = resumable();
+    let id = pair.open();
+    pair.send(id, b"first");
+    pair.settle();
+    // Something of b's is on its way, half of it written.
+    let theirs = pair.b.session.open("theirs", StreamConfig::default());
+    let theirs = theirs.expect("an open session");
+    let payload = Bytes::from_static(b"under way");
+    let sent = pair.b.session.send(theirs, payload, RecordKind::Message);
+    sent.expect("room");
+    assert!(
+        pair.b.session.poll_encode(pair.now).is_none(),
+        "it is plain"
+    );
+    let half = pair.b.session.output_len() / 2;
+    let mut slices = [IoSlice::new(&[]); 8];
+    let filled = pair.b.session.fill_slices(&mut slices);
+    let output: Vec<u8> = slices[..filled]
+        .iter()
+        .flat_map(|slice| slice.iter().copied())
+        .collect();
+    pair.b.session.handle_written(pair.now, half);
+    pair.a.input.extend_from_slice(&output[..half]);
+    let mut nonsense = Vec::new();
+    Control::Close(Close {
+        stream: StreamId::new(90).expect("a number"),
+        code: CloseCode::Finished,
+    })
+    .put(&mut nonsense);
+    pair.b.input.extend_from_slice(&nonsense);
+    pair.b.run(pair.now);
+    let [Event::Disconnected(SessionError::Peer(error))] = disconnections(&pair.b)[..] else {
+        panic!("{:?}", pair.b.events);
+    };
+    let error = error.clone();
+    let words = pair.b.session.take_farewell();
+    assert!(words.starts_with(&output[half..]), "what is begun is ended");
+    let frames = [&output[..half], &words].concat();
+    assert_eq!(last_words(&frames), (error.code(), error.to_string()));
+    assert!(pair.b.session.take_farewell().is_empty(), "it is said once");
+    pair.a.input.extend_from_slice(&words);
+    pair.a.run(pair.now);
+    let [Event::Disconnected(SessionError::GoneAway { code, detail })] =
+        disconnections(&pair.a)[..]
+    else {
+        panic!("{:?}", pair.a.events);
+    };
+    assert_eq!((*code, detail), (error.code(), &error.to_string()));
+    assert!(
+        pair.a.session.take_farewell().is_empty(),
+        "it has done nothing wrong"
+    );
+    pair.a.input.clear();
+    reconnect(&mut pair);
+    pair.send(id, b"second");
+    pair.settle();
+    assert_eq!(pair.b.payloads(id), [&b"first"[..], b"second"]);
+    assert_eq!(pair.a.payloads(theirs), [b"under way"]);
+}
+
+fn disconnections(end: &End) -> Vec<&Event> {
+    let is_one = |event: &&Event| matches!(event, Event::Disconnected(_));
+    end.events.iter().filter(is_one).collect()
+}
+
+#[test]
 fn counts_that_cannot_be_never_lose_or_repeat_a_message() {
     for lie in [0, 1, 40, u64::MAX] {
         let mut pair = resumable();
