@@ -21,7 +21,7 @@ pub struct SessionConfig {
     pub(super) knowledge: Option<Box<PeerKnowledge>>,
     pub(super) trace: bool,
     pub(super) checksums: bool,
-    pub(super) limits: Limits,
+    pub(crate) limits: Limits,
     pub(super) block_len: usize,
     pub(super) send_queue: usize,
     pub(super) window_log: u8,

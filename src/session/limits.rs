@@ -8,8 +8,8 @@ use crate::units::{Time, saturating_nanos};
 use crate::wire::{MESSAGE_CHARGE, WireError};
 
 /// What a session bears from its peer. Every limit is judged before anything is reserved, and none of them is needed for a
-/// peer that keeps to what it was told. Where a connection is accepted at all is the listener's
-/// (`transport::ListenerLimits`); how many dictionaries of what length are taken is a part of whose are
+/// peer that keeps to what it was told. How many connections there may be is for whoever accepts them
+/// (`transport::Listener`), not for a session; how many dictionaries of what length are taken is a part of whose are
 /// ([`SessionConfig::accept_dictionaries`]).
 ///
 /// [`SessionConfig::accept_dictionaries`]: super::SessionConfig::accept_dictionaries
@@ -26,6 +26,8 @@ pub struct Limits {
     pub(super) decode_memory: Option<usize>,
     pub(super) decode_time: Option<Duration>,
     pub(super) expansion: u32,
+    pub(crate) connections: usize,
+    pub(crate) connections_per_address: usize,
     /// Blocks waiting to be decoded from which on no more input is wanted.
     pub(super) at_once: usize,
     /// Bytes waiting to be written from which on a peer that makes them grow is given up.
@@ -47,6 +49,8 @@ impl Default for Limits {
             decode_memory: None,
             decode_time: Some(Duration::from_secs(2)),
             expansion: 65_536,
+            connections: 8192,
+            connections_per_address: 1024,
             at_once: MOST_AT_ONCE as usize,
             output: MAX_OUTPUT,
         }
@@ -189,6 +193,22 @@ impl Limits {
     #[must_use]
     pub const fn expansion(mut self, times: u32) -> Self {
         self.expansion = times;
+        self
+    }
+
+    /// How many connections a listener has at once, those counted that are shaking hands or wait to be taken. Default 8192, arbitrary: one
+    /// without histories takes about 90 KB (docs/benchmarks.md, "What histories hold"), so that these are 0.7 GB.
+    #[must_use]
+    pub const fn connections(mut self, count: usize) -> Self {
+        self.connections = count;
+        self
+    }
+
+    /// How many of them there may be from one IP address; those over Unix sockets have none. Default 1024, arbitrary: what many behind
+    /// one address have, or a load generator.
+    #[must_use]
+    pub const fn connections_per_address(mut self, count: usize) -> Self {
+        self.connections_per_address = count;
         self
     }
 

@@ -627,6 +627,12 @@ impl Session {
             received_held: self.credit.held() - self.streams.let_go,
             received_most: self.credit.most_held,
             received_limit: self.credit.limit(),
+            queued: {
+                let queued = self.streams.iter().map(|it| it.send.queued_bytes as u64);
+                queued.sum()
+            },
+            output: self.sender.output.len() as u64,
+            undelivered: self.receiver.undelivered(),
             credit_waits: self.sender.credit.waits,
             peer_credit_waits: self.credit.peer_waits,
             decode_pauses: self.receiver.decode_time.pauses,

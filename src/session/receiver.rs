@@ -689,6 +689,22 @@ impl Receiver {
         }
     }
 
+    /// Bytes of blocks that wait for their turn.
+    pub(super) fn undelivered(&self) -> u64 {
+        let blocks = self.inbound.iter().map(|it| match it {
+            Inbound::Control(_) => 0,
+            Inbound::Block { header, state, .. } => match state {
+                BlockState::Plain { bytes, .. } => bytes.len(),
+                BlockState::Decoding { .. } => {
+                    let most = self.limits.expanded(header.body_len);
+                    let plain_len = header.plain_len.unwrap_or(most.min(self.limits.max_block));
+                    header.body_len + plain_len
+                }
+            },
+        });
+        blocks.map(|bytes| bytes as u64).sum()
+    }
+
     /// What decoding has cost in all.
     pub(super) fn decode_reports(&self) -> Vec<DecodeReport> {
         self.decoded.clone()

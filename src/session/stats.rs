@@ -61,6 +61,25 @@ pub struct StreamStats {
     pub reports: Vec<ArmReport>,
 }
 
+impl SessionStats {
+    /// Bytes that the connection holds in all, each part of which has a bound of its own
+    /// ([`Limits::connection_memory`](super::Limits::connection_memory)): messages and blocks of both directions, histories, dictionaries.
+    /// What it takes besides, some KiB and some hundred bytes for each stream, is not among them.
+    pub fn memory(&self) -> u64 {
+        let parts = [
+            self.received_held,
+            self.undelivered,
+            self.queued,
+            self.output,
+            self.retained,
+            self.history_sent,
+            self.history_received,
+            self.dictionaries.memory,
+        ];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
 impl StreamStats {
     /// Plain over wire bytes of all blocks sent, or `None` before the first.
     pub fn ratio(&self) -> Option<f64> {
@@ -164,6 +183,12 @@ pub struct SessionStats {
     pub received_most: u64,
     /// [`Limits::connection_memory`](super::Limits::connection_memory).
     pub received_limit: u64,
+    /// Payload bytes that wait to be sent, of all streams.
+    pub queued: u64,
+    /// Bytes that wait to be written.
+    pub output: u64,
+    /// Bytes of blocks that have come and are not delivered, on the wire and plain (the most that they may become, if that is not known).
+    pub undelivered: u64,
     /// How often a stream of this side had to wait for credit of the connection, and how often the peer said that of one of its.
     pub credit_waits: u64,
     /// See `credit_waits`.

@@ -10,41 +10,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::shared::lock;
-
-/// How many connections a listener has at once, those counted that are shaking hands or wait to be taken. What a
-/// connection may do then is the session's ([`Limits`](crate::session::Limits)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenerLimits {
-    connections: usize,
-    connections_per_address: usize,
-}
-
-impl Default for ListenerLimits {
-    /// Arbitrary: a connection without histories takes about 90 KB (docs/benchmarks.md, "What histories hold"), so that these
-    /// are 0.7 GB; from one address, what many behind it have, or a load generator.
-    fn default() -> Self {
-        Self {
-            connections: 8192,
-            connections_per_address: 1024,
-        }
-    }
-}
-
-impl ListenerLimits {
-    /// How many connections there may be. Default 8192.
-    #[must_use]
-    pub const fn connections(mut self, count: usize) -> Self {
-        self.connections = count;
-        self
-    }
-
-    /// How many there may be from one IP address; those over Unix sockets have none. Default 1024.
-    #[must_use]
-    pub const fn connections_per_address(mut self, count: usize) -> Self {
-        self.connections_per_address = count;
-        self
-    }
-}
+use crate::session::Limits;
 
 /// What a listener has done. A connection that is refused is closed at once, without a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,10 +20,10 @@ pub struct ListenerStats {
     pub connections: usize,
     /// Connections let in.
     pub accepted: u64,
-    /// Connections refused because there were too many ([`ListenerLimits::connections`]).
+    /// Connections refused because there were too many ([`Limits::connections`]).
     pub refused: u64,
     /// Connections refused because there were too many from their address
-    /// ([`ListenerLimits::connections_per_address`]).
+    /// ([`Limits::connections_per_address`]).
     pub refused_address: u64,
     /// Connections closed because too many waited for [`Listener::accept`](super::Listener::accept).
     pub overflowed: u64,
@@ -66,12 +32,12 @@ pub struct ListenerStats {
 /// What all connections of a listener share.
 #[derive(Debug)]
 pub(super) struct Admission {
-    limits: ListenerLimits,
+    limits: Limits,
     state: Mutex<(ListenerStats, HashMap<IpAddr, usize>)>,
 }
 
 impl Admission {
-    pub(super) fn new(limits: ListenerLimits) -> Arc<Self> {
+    pub(super) fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             limits,
             state: Mutex::default(),
@@ -206,9 +172,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_while_they_live() {
-        let limits = ListenerLimits::default()
-            .connections(3)
-            .connections_per_address(2);
+        let limits = Limits::default().connections(3).connections_per_address(2);
         let admission = Admission::new(limits);
         let one = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
         let mapped = IpAddr::V6(Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped());

@@ -172,7 +172,7 @@ impl Listener {
         };
         let socket = Arc::new(socket);
         let (sender, accepted) = mpsc::channel(MOST_WAITING);
-        let admission = Admission::new(node.listener_limits);
+        let admission = Admission::new(node.session.limits);
         let task = run(node, Arc::clone(&socket), sender, Arc::clone(&admission));
         let task = tokio::spawn(task);
         Ok(Self {

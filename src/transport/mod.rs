@@ -46,7 +46,7 @@ pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 pub use self::faults::FaultStats;
 pub use self::history::{HistoryMemory, HistoryMemoryStats};
 pub use self::identity::PeerIdentity;
-pub use self::limits::{ListenerLimits, ListenerStats};
+pub use self::limits::ListenerStats;
 pub use self::listener::Listener;
 pub use self::node::{Node, NodeConfig, NodeError};
 pub use self::resume::ResumeConfig;

@@ -20,7 +20,6 @@ use super::driver::Driver;
 use super::faults::{FaultStats, Faults};
 use super::guard::{self, Grant};
 use super::history::HistoryMemory;
-use super::limits::ListenerLimits;
 use super::listener::Listener;
 use super::load::{LoadReadError, LoadReader};
 use super::memory::{KnownAs, PeerMemory};
@@ -56,7 +55,6 @@ pub struct NodeConfig {
     dictionary_cache: Option<(PathBuf, CacheConfig)>,
     history_memory: HistoryMemory,
     resume: Option<ResumeConfig>,
-    listener_limits: ListenerLimits,
     #[cfg(feature = "eventlog")]
     event_log: Option<crate::eventlog::EventLog>,
     #[cfg(feature = "quic")]
@@ -78,7 +76,6 @@ impl Default for NodeConfig {
             dictionary_cache: None,
             history_memory: HistoryMemory::default(),
             resume: None,
-            listener_limits: ListenerLimits::default(),
             #[cfg(feature = "eventlog")]
             event_log: None,
             #[cfg(feature = "quic")]
@@ -133,13 +130,6 @@ impl NodeConfig {
     #[must_use]
     pub const fn resume(mut self, resume: Option<ResumeConfig>) -> Self {
         self.resume = resume;
-        self
-    }
-
-    /// How many connections each [`Listener`] lets in. Default: [`ListenerLimits::default`].
-    #[must_use]
-    pub const fn listener_limits(mut self, limits: ListenerLimits) -> Self {
-        self.listener_limits = limits;
         self
     }
 
@@ -300,7 +290,6 @@ pub struct Node {
     pub(super) session: Arc<SessionConfig>,
     history_memory: HistoryMemory,
     pub(super) resume: Option<ResumeConfig>,
-    pub(super) listener_limits: ListenerLimits,
     #[cfg(feature = "quic")]
     pub(super) quic_lanes: u32,
     pub(super) clock: Clock,
@@ -323,7 +312,6 @@ impl Node {
             dictionary_cache,
             history_memory,
             resume,
-            listener_limits,
             #[cfg(feature = "eventlog")]
             event_log,
             #[cfg(feature = "quic")]
@@ -400,7 +388,6 @@ impl Node {
             session: Arc::new(session),
             history_memory,
             resume,
-            listener_limits,
             #[cfg(feature = "quic")]
             quic_lanes,
             clock,

@@ -5,9 +5,7 @@ use std::time::Duration;
 use tautline::codecs::{Arm, CodecId};
 use tautline::control::PolicyConfig;
 use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
-use tautline::transport::{
-    Address, Connection, Listener, ListenerLimits, Node, NodeConfig, Stream,
-};
+use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Stream};
 use tautline::wire::{
     BlockHeader, Check, Control, Define, Frame, GoAway, GoAwayCode, GroupId, Hello, MAGIC,
     MESSAGE_CHARGE, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame,
@@ -363,8 +361,9 @@ async fn a_peer_that_never_reads_is_given_up_after_its_last_words() {
 }
 
 /// A listener with limits, and where it is.
-async fn limited(limits: ListenerLimits) -> (Listener, Address) {
-    let config = NodeConfig::default().guard(None).listener_limits(limits);
+async fn limited(limits: Limits) -> (Listener, Address) {
+    let session = SessionConfig::default().limits(limits);
+    let config = NodeConfig::default().guard(None).session(session);
     let node = Node::new(config).expect("a node");
     let listener = listen(&node).await;
     let address = listener.local_address().expect("an address");
@@ -374,8 +373,8 @@ async fn limited(limits: ListenerLimits) -> (Listener, Address) {
 #[tokio::test]
 async fn connections_over_the_limit_are_closed_and_counted_until_there_is_room() {
     for (limits, by_address) in [
-        (ListenerLimits::default().connections(2), false),
-        (ListenerLimits::default().connections_per_address(2), true),
+        (Limits::default().connections(2), false),
+        (Limits::default().connections_per_address(2), true),
     ] {
         let (listener, address) = limited(limits).await;
         let client = node(SessionConfig::default());
@@ -419,13 +418,8 @@ async fn connections_over_the_limit_are_closed_and_counted_until_there_is_room()
 
 #[tokio::test]
 async fn a_socket_that_says_nothing_takes_its_place_no_longer_than_a_handshake() {
-    let limits = ListenerLimits::default().connections(1);
-    let limit = Duration::from_millis(200);
-    let session = SessionConfig::default().limits(Limits::default().handshake_time(limit));
-    let config = NodeConfig::default().guard(None).session(session);
-    let server = Node::new(config.listener_limits(limits)).expect("a node");
-    let listener = listen(&server).await;
-    let address = listener.local_address().expect("an address");
+    let limits = Limits::default().connections(1);
+    let (listener, address) = limited(limits.handshake_time(Duration::from_millis(200))).await;
     let silent = TcpStream::connect(address.to_string()).await;
     let failed = within(listener.accept()).await.expect("a connection");
     assert!(within(failed.closed()).await.is_err());

@@ -109,6 +109,39 @@ fn what_was_on_its_way_arrives_over_the_next_connection() {
 }
 
 #[test]
+fn what_a_connection_holds_is_told_and_let_go() {
+    let mut pair = resumable();
+    let id = pair.open();
+    pair.pass(Duration::from_millis(20));
+    let memory = |end: &End| end.session.stats().memory();
+    let (at_first, there) = (memory(&pair.a), memory(&pair.b));
+    // Here in the queue, in the output, until it is acknowledged; there until it is taken.
+    let payload: Vec<u8> = (0..10_000_u32).map(|at| at as u8).collect();
+    pair.send(id, &payload);
+    let queued = memory(&pair.a) - at_first;
+    assert!((10_000..10_100).contains(&queued), "{queued} bytes");
+    assert!(
+        pair.a.session.poll_encode(pair.now).is_none(),
+        "it is plain"
+    );
+    let written = memory(&pair.a) - at_first;
+    assert!((20_000..20_300).contains(&written), "{written} bytes");
+    let bytes = pair.a.take_output(pair.now);
+    let retained = memory(&pair.a) - at_first;
+    assert!((10_000..10_300).contains(&retained), "{retained} bytes");
+    let mut input = BytesMut::from(&bytes[..]);
+    pair.b
+        .session
+        .handle_input(pair.now, &mut input)
+        .expect("frames");
+    let held = memory(&pair.b) - there;
+    assert!((10_000..10_100).contains(&held), "{held} bytes");
+    pair.pass(Duration::from_millis(20));
+    assert_eq!(pair.b.payloads(id).len(), 1);
+    assert_eq!((memory(&pair.a), memory(&pair.b)), (at_first, there));
+}
+
+#[test]
 fn a_message_cut_in_the_middle_goes_on_where_it_ended() {
     let mut pair = resumable();
     let id = pair.open();
