@@ -261,13 +261,18 @@ fn with_several_changes_the_policy_is_ahead_of_every_arm_alone() {
     experiment.a.session = SessionConfig::default();
     let oracle = experiment.oracle(&arms_worth_trying(&experiment));
     let oracle = oracle.expect("runs");
+    let with_history = experiment.run(PolicyConfig::default()).expect("a run");
+    // The arms that it is compared with have none.
+    experiment.a.session = SessionConfig::default().history_memory(0);
     let ours = experiment.run(PolicyConfig::default()).expect("a run");
     let (arm, best) = oracle.best();
     println!(
-        "best arm alone {arm} {:.3?}, policy {:.3?}: {:.3}",
+        "best arm alone {arm} {:.3?}, policy {:.3?}: {:.3}; with histories {:.3?}: {:.3}",
         best.duration,
         ours.duration,
-        ours.efficiency(&oracle)
+        ours.efficiency(&oracle),
+        with_history.duration,
+        with_history.efficiency(&oracle)
     );
     let mut first = 0;
     for phase in &phases {

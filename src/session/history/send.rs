@@ -122,7 +122,7 @@ impl Default for SendHistory {
 }
 
 /// Memory for so many contexts must be there for a longer history: the policy goes back and forth between two
-/// arms at a time (the example `latency_bytes` shows them).
+/// arms at a time (the example `wire_bytes` shows them).
 const USUAL_CONTEXTS: usize = 2;
 /// Histories are not made shorter than this for more contexts to fit. Arbitrary: messages of signalling gain
 /// little with fewer than 2^15 bytes (docs/benchmarks.md).

@@ -1,13 +1,13 @@
-//! Prints how many bytes a connection takes that carries one message at a time, against one zstd
+//! Prints how many bytes a connection takes that carries one message at a time, or all at once, against one zstd
 //! stream flushed at each message.
 //!
 //! ```text
-//! cargo run --release --all-features --example latency_bytes [-- [--details] FILE ...]
+//! cargo run --release --all-features --example wire_bytes [-- [--details] FILE ...]
 //! ```
 //!
 //! A file is anything that the corpus readers take; without one, the traffic is made up. Each corpus is
 //! passed once, over a fresh pair of sessions in virtual time, with a round trip of [`RTT`]: a message is
-//! sent when the one before it was received and an answer would be back. All bytes of the sender's
+//! sent when the one before it was received and an answer would be back, or in the last rows ("all at once") as soon as the queue takes it. All bytes of the sender's
 //! direction count, the peer's are shown beside them:
 //!
 //! * *blocks*: headers, checks and bodies of the blocks;
@@ -27,7 +27,7 @@ use bytes::Bytes;
 use tautline::control::PolicyConfig;
 use tautline::corpus::Corpus;
 use tautline::generate::{Content, Generator};
-use tautline::session::StreamConfig;
+use tautline::session::{SendError, StreamConfig};
 use tautline::sim::{CodecCosts, End, Happening, LinkConfig, NodeConfig, World};
 use tautline::units::{BytesPerSec, Time};
 use tautline::wire::{Control, Frame, Hello, parse_frame};
@@ -89,14 +89,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut runs = Vec::new();
         for arm in ARMS {
             let policy = PolicyConfig::Fixed(arm.parse()?);
-            runs.push((arm.to_owned(), policy, FIXED_MEGABITS));
+            runs.push((arm.to_owned(), policy, FIXED_MEGABITS, Pace::OneByOne));
         }
-        for megabits in MEGABITS {
-            let label = format!("default policy, {megabits} Mbit/s");
-            runs.push((label, PolicyConfig::default(), megabits));
+        for (pace, how) in [(Pace::OneByOne, ""), (Pace::AtOnce, ", all at once")] {
+            for megabits in MEGABITS {
+                let label = format!("default policy, {megabits} Mbit/s{how}");
+                runs.push((label, PolicyConfig::default(), megabits, pace));
+            }
         }
-        for (label, policy, megabits) in runs {
-            let pass = pass(&messages, policy, megabits)?;
+        for (label, policy, megabits, pace) in runs {
+            let pass = pass(&messages, policy, megabits, pace)?;
             let total = pass.blocks.total() + pass.other();
             println!(
                 "| {name} | {} | {label} | {} | {} | {total} | {} | {framed} | {:.3} | {:.3} |",
@@ -113,6 +115,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pace {
+    OneByOne,
+    AtOnce,
 }
 
 /// Bytes of one zstd stream over all messages.
@@ -198,7 +206,12 @@ impl Pass {
     }
 }
 
-fn pass(messages: &[Bytes], policy: PolicyConfig, megabits: f64) -> Result<Pass, Box<dyn Error>> {
+fn pass(
+    messages: &[Bytes],
+    policy: PolicyConfig,
+    megabits: f64,
+    pace: Pace,
+) -> Result<Pass, Box<dyn Error>> {
     let link = LinkConfig {
         rate: BytesPerSec::new(megabits * 125e3),
         delay: RTT / 2,
@@ -210,19 +223,29 @@ fn pass(messages: &[Bytes], policy: PolicyConfig, megabits: f64) -> Result<Pass,
     world.tap(End::B);
     world.connect();
     let stream = world.open(End::A, "messages", StreamConfig::default().policy(policy))?;
-    for message in messages {
-        world.send(End::A, stream, message.clone())?;
-        let limit = world.now() + Duration::from_secs(60);
-        loop {
-            match world.next(limit) {
-                Some(Happening::Message { .. }) => break,
-                Some(_) => {}
-                None => return Err("a message was lost".into()),
+    let (mut sent, mut arrived) = (0, 0);
+    while arrived < messages.len() {
+        while let Some(message) = messages.get(sent) {
+            if pace == Pace::OneByOne && sent > arrived {
+                break;
             }
+            match world.send(End::A, stream, message.clone()) {
+                Err(SendError::Full(_)) => break,
+                done => done?,
+            }
+            sent += 1;
         }
-        // An answer takes so long.
-        let answered: Time = world.now() + RTT / 2;
-        while world.next(answered).is_some() {}
+        let limit = world.now() + Duration::from_secs(60);
+        match world.next(limit) {
+            Some(Happening::Message { .. }) => arrived += 1,
+            Some(_) => continue,
+            None => return Err("a message was lost".into()),
+        }
+        if pace == Pace::OneByOne {
+            // An answer takes so long.
+            let answered: Time = world.now() + RTT / 2;
+            while world.next(answered).is_some() {}
+        }
     }
     let mut pass = Pass {
         back: world.take_tapped(End::B).len(),
