@@ -146,6 +146,52 @@ fn a_running_process_is_analysed_and_left_as_it_was() {
     });
 }
 
+/// A viewer that has shown a row, and what it shows from there on.
+fn viewer(pid: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut viewer = start(&["events", "dump", "--pid", pid, "--json"]);
+    let mut out = BufReader::new(viewer.stdout.take().expect("piped"));
+    out.read_line(&mut String::new()).expect("a row");
+    (viewer, out)
+}
+
+#[test]
+fn the_last_of_several_viewers_leaves_a_process_as_it_was() {
+    let echo = Echo::start_with(&["--no-guard", "--event-log"]);
+    let _traffic = Traffic::to(&echo);
+    let pid = echo.child.id().to_string();
+    let passive = [
+        "events",
+        "dump",
+        "--pid",
+        &pid,
+        "--seconds",
+        "0.3",
+        "--passive",
+        "--json",
+    ];
+    let is_on = || !json_lines(&run(&passive)).is_empty();
+    let end = |viewer: Child, mut out: BufReader<_>| {
+        let asked = Command::new("kill").arg(viewer.id().to_string()).status();
+        assert!(asked.expect("a program of every system").success());
+        std::io::copy(&mut out, &mut std::io::sink()).expect("readable");
+        assert!(finish(viewer).status.success());
+    };
+    let (first, first_out) = viewer(&pid);
+    let (second, second_out) = viewer(&pid);
+    end(first, first_out);
+    assert!(is_on(), "there is another");
+    end(second, second_out);
+    assert!(!is_on(), "nobody is left");
+
+    let (mut killed, _out) = viewer(&pid);
+    killed.kill().expect("a child");
+    killed.wait().expect("a child");
+    assert!(is_on(), "it could put nothing back");
+    let (next, next_out) = viewer(&pid);
+    end(next, next_out);
+    assert!(!is_on(), "the next one has");
+}
+
 #[test]
 fn top_shows_a_line_a_period_where_there_is_no_terminal() {
     let echo = Echo::start_with(&["--no-guard", "--event-log"]);
