@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use tautline::relay::{LinkConfig, Relay, RelayAddr};
+use tautline::relay::{LinkConfig, Relay, RelayAddr, RelayFault};
 use tautline::units::BytesPerSec;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -142,6 +142,114 @@ async fn dropping_the_relay_closes_everything() {
     drop(relay);
     assert!(!matches!(client.read(&mut [0; 8]).await, Ok(1..)));
     assert!(TcpStream::connect(addr).await.is_err());
+}
+
+/// More than anything here takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Reads until the end, however it comes; it must.
+async fn read_all(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let _ = tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes))
+        .await
+        .expect("an end");
+    bytes
+}
+
+#[tokio::test]
+async fn a_cut_ends_the_connections_that_there_are_and_no_other() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap();
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    // What was sent is on its way for longer than the test takes.
+    let slow = LinkConfig {
+        delay: Duration::from_secs(3600),
+        ..LinkConfig::default()
+    };
+    let relay = Relay::start(any, target, slow).unwrap();
+    let addr = relay.local_addr().tcp().unwrap();
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        let (client, server) = tokio::join!(TcpStream::connect(addr), listener.accept());
+        ends.extend([client.unwrap(), server.unwrap().0]);
+    }
+    ends[0].write_all(b"lost").await.unwrap();
+    // Both are carried once the target was reached, which it was.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    relay.inject(RelayFault::Cut);
+    for end in &mut ends {
+        assert_eq!(read_all(end).await, b"");
+    }
+    assert_eq!((relay.stats().cut, relay.stats().failures), (2, 2));
+    relay.set_link(LinkConfig::default());
+    let (client, server) = tokio::join!(TcpStream::connect(addr), listener.accept());
+    exchange(client.unwrap(), server.unwrap().0).await;
+    let stats = relay.stats();
+    assert_eq!((stats.connections, stats.cut), (3, 2));
+}
+
+#[tokio::test]
+async fn a_silent_direction_loses_everything_and_the_other_goes_on() {
+    let (relay, mut client, mut server) = connected(LinkConfig::default()).await;
+    client.write_all(b"heard").await.unwrap();
+    let mut heard = [0; 5];
+    server.read_exact(&mut heard).await.unwrap();
+    relay.inject(RelayFault::Silence { forward: true });
+    let before = relay.stats().forward;
+    client.write_all(&noise(100_000)).await.unwrap();
+    client.shutdown().await.unwrap();
+    server.write_all(b"answer").await.unwrap();
+    server.shutdown().await.unwrap();
+    assert_eq!(read_all(&mut client).await, b"answer");
+    assert_eq!(relay.stats().forward, before);
+    let nothing = tokio::time::timeout(Duration::from_millis(20), server.read(&mut heard)).await;
+    // Not even the end, unless the relay has closed everything by now.
+    assert!(!matches!(nothing, Ok(Ok(1..))), "{nothing:?}");
+}
+
+#[tokio::test]
+async fn damage_changes_one_bit_of_one_direction() {
+    for forward in [true, false] {
+        let (relay, client, server) = connected(LinkConfig::default()).await;
+        relay.inject(RelayFault::Damage { forward, bit: 77 });
+        let (mut from, mut to) = if forward {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        let sent = noise(10_000);
+        from.write_all(&sent).await.unwrap();
+        from.shutdown().await.unwrap();
+        let arrived = read_all(&mut to).await;
+        assert_eq!(arrived.len(), sent.len());
+        let changed = sent.iter().zip(&arrived).map(|(a, b)| (a ^ b).count_ones());
+        assert_eq!(changed.sum::<u32>(), 1);
+        // And nothing of the other.
+        to.write_all(&sent).await.unwrap();
+        to.shutdown().await.unwrap();
+        assert!(read_all(&mut from).await == sent);
+    }
+}
+
+#[tokio::test]
+async fn short_writes_lose_nothing_and_end() {
+    let (relay, mut client, mut server) = connected(LinkConfig::default()).await;
+    let (len, writes) = (3, 40);
+    relay.inject(RelayFault::Short {
+        forward: true,
+        len,
+        writes,
+    });
+    let sent = noise(1000);
+    client.write_all(&sent).await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut arrived = vec![0; 1];
+    server.read_exact(&mut arrived).await.unwrap();
+    arrived.extend(read_all(&mut server).await);
+    assert!(arrived == sent);
+    server.write_all(&sent).await.unwrap();
+    drop(server);
+    assert!(read_all(&mut client).await == sent);
 }
 
 /// Bytes a second that arrive within `window`, while the client sends all it can.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,11 @@ pub(super) struct Link {
     silences: AtomicU64,
     /// The bit to change of what is carried next, by its number and one more; 0 for none.
     damage: AtomicU64,
+    /// How many of the next writes are short, and of how many bytes those are.
+    shorts: AtomicU64,
+    short_len: AtomicUsize,
+    /// Connections that were cut.
+    ended: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -55,6 +60,9 @@ impl Link {
             cuts: AtomicU64::new(0),
             silences: AtomicU64::new(0),
             damage: AtomicU64::new(0),
+            shorts: AtomicU64::new(0),
+            short_len: AtomicUsize::new(0),
+            ended: AtomicU64::new(0),
         }
     }
 
@@ -71,6 +79,30 @@ impl Link {
     /// Changes one bit of what is carried next.
     pub(super) fn damage(&self, bit: u64) {
         self.damage.store(bit.saturating_add(1), Ordering::SeqCst);
+    }
+
+    /// Has so many writes take no more than `len` bytes each.
+    pub(super) fn shorten(&self, len: usize, writes: u64) {
+        self.short_len.store(len.max(1), Ordering::SeqCst);
+        self.shorts.store(writes, Ordering::SeqCst);
+    }
+
+    /// How many bytes the next write may take.
+    fn most_written(&self) -> usize {
+        if self.shorts.load(Ordering::Relaxed) == 0 {
+            return usize::MAX;
+        }
+        let less = |left: u64| left.checked_sub(1);
+        let order = Ordering::SeqCst;
+        match self.shorts.fetch_update(order, order, less) {
+            Ok(_) => self.short_len.load(order),
+            Err(_) => usize::MAX,
+        }
+    }
+
+    /// Connections that were cut.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// What has been done to the connections so far.
@@ -205,7 +237,8 @@ impl Pipe {
             self.damage(link.damage.swap(0, Ordering::SeqCst));
         }
         while let Some(bytes) = self.arrived.front_mut() {
-            let written = match to.try_write(bytes) {
+            let most = bytes.len().min(link.most_written());
+            let written = match to.try_write(&bytes[..most]) {
                 Ok(written) => written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
@@ -273,6 +306,7 @@ pub(super) async fn carry(
                 pipe.sending = None;
                 let (cuts_now, silences_now) = link.faults();
                 if cuts_now != cuts {
+                    link.ended.fetch_add(1, Ordering::Relaxed);
                     return Err(io::ErrorKind::ConnectionAborted.into());
                 }
                 silent |= silences_now != silences;
@@ -339,6 +373,17 @@ mod tests {
         assert_eq!((pipe.flight_len, pipe.arrived_len), (1000, 0));
         pipe.advance(start + Duration::from_millis(11), &link, &config);
         assert_eq!((pipe.flight_len, pipe.arrived_len), (0, 1000));
+    }
+
+    #[test]
+    fn as_many_writes_are_short_as_was_asked_for() {
+        let (link, _) = link(1e6);
+        assert_eq!(link.most_written(), usize::MAX);
+        link.shorten(3, 2);
+        let writes = [(); 3].map(|()| link.most_written());
+        assert_eq!(writes, [3, 3, usize::MAX]);
+        link.shorten(0, 1);
+        assert_eq!(link.most_written(), 1);
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl LinkConfig {
 pub enum RelayFault {
     /// The connections are cut: what is on its way is lost, and both ends see the end.
     Cut,
-    /// Everything in one direction is lost from now on, and nobody is told.
+    /// Everything in one direction is lost from now on, and nobody is told. That the sender closes the connection is told all the same.
     Silence {
         /// From the client to the target.
         forward: bool,
@@ -84,6 +84,15 @@ pub enum RelayFault {
         forward: bool,
         /// Which bit of the piece, modulo their number.
         bit: u64,
+    },
+    /// What arrives next in one direction is written a few bytes at a time. Nothing is lost.
+    Short {
+        /// From the client to the target.
+        forward: bool,
+        /// Bytes at a time, at least 1.
+        len: usize,
+        /// For so many writes, those of all connections together.
+        writes: u64,
     },
 }
 
@@ -96,8 +105,10 @@ pub struct RelayStats {
     pub backward: u64,
     /// Connections that were accepted.
     pub connections: u64,
-    /// Connections that ended with an error, the target's refusal among them.
+    /// Connections that ended with an error, the target's refusal and [`RelayFault::Cut`] among them.
     pub failures: u64,
+    /// Connections that [`RelayFault::Cut`] ended.
+    pub cut: u64,
 }
 
 /// A running relay. Dropping it closes its connections and the address it listens on.
@@ -171,7 +182,7 @@ impl Relay {
         self.changes.send_replace(());
     }
 
-    /// Has something go wrong, once, with the connections that there are.
+    /// Has something go wrong, once, with the connections that there are; damage and short writes wait for bytes, also of a connection to come.
     pub fn inject(&self, fault: RelayFault) {
         let link = |forward| {
             if forward {
@@ -184,6 +195,11 @@ impl Relay {
             RelayFault::Cut => self.shared.forward.cut(),
             RelayFault::Silence { forward } => link(forward).silence(),
             RelayFault::Damage { forward, bit } => link(forward).damage(bit),
+            RelayFault::Short {
+                forward,
+                len,
+                writes,
+            } => link(forward).shorten(len, writes),
         }
         self.changes.send_replace(());
     }
@@ -195,6 +211,7 @@ impl Relay {
             backward: self.shared.backward.carried(),
             connections: self.shared.connections.load(Ordering::Relaxed),
             failures: self.shared.failures.load(Ordering::Relaxed),
+            cut: self.shared.forward.ended(),
         }
     }
 }
