@@ -7,6 +7,8 @@
 mod churn;
 #[path = "../examples/soak/gauge.rs"]
 mod gauge;
+#[path = "../examples/soak/verdict.rs"]
+mod verdict;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use churn::{Plan, Tally};
 use gauge::Held;
+use verdict::Verdict;
 
 /// More than any of this takes on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -69,4 +72,30 @@ async fn after_churn_everything_came_back_and_nothing_is_held() {
         "{:?} are held, and {before:?} were before",
         Held::now()
     );
+}
+
+/// The verdict on a heap and a resident memory that came to be so many times as much in the second half.
+fn verdict(heap: f64, resident: f64) -> bool {
+    let mut verdict = Verdict::default();
+    for at in 0..600 {
+        let grown = |by: f64| 1e8 * if at < 350 { 1.0 } else { by };
+        verdict.sample(&Held {
+            resident: grown(resident) as u64,
+            heap: grown(heap) as usize,
+            descriptors: 0,
+            tasks: 0,
+        });
+    }
+    verdict.print()
+}
+
+#[test]
+fn growth_of_either_memory_fails_the_soak() {
+    assert!(verdict(1.0, 1.0));
+    assert!(verdict(1.019, 0.981));
+    for grown in [1.021, 2.0, 0.5] {
+        assert!(!verdict(grown, 1.0), "the heap, {grown}");
+        assert!(!verdict(1.0, grown), "resident memory, {grown}");
+        assert!(!verdict(grown, grown));
+    }
 }

@@ -32,7 +32,7 @@ impl Verdict {
         self.heap.push(held.heap as f64);
     }
 
-    /// Whether resident memory kept within bounds.
+    /// Whether the heap and resident memory both kept within bounds.
     pub(crate) fn print(&self) -> bool {
         let mut holds = true;
         for (name, samples) in [("heap", &self.heap), ("resident", &self.resident)] {
@@ -45,7 +45,7 @@ impl Verdict {
                 growth * 100.0,
                 samples.len()
             );
-            holds = growth.abs() <= TOLERANCE;
+            holds &= growth.abs() <= TOLERANCE;
         }
         holds
     }
