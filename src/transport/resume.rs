@@ -100,10 +100,15 @@ impl<I: 'static> Redial<I> {
 
     /// The connection is lost.
     pub(super) fn begin(&mut self) {
+        let wait = self.next_wait();
+        self.state = RedialState::Waiting(Box::pin(tokio::time::sleep(wait)));
+    }
+
+    /// How long to wait before the next attempt, drawn anew for each.
+    fn next_wait(&mut self) -> Duration {
         let most = most_wait(&self.config, self.attempts);
         self.attempts = self.attempts.saturating_add(1);
-        let wait = most.mul_f64(self.rng.f64());
-        self.state = RedialState::Waiting(Box::pin(tokio::time::sleep(wait)));
+        most.mul_f64(self.rng.f64())
     }
 
     /// Another connection, once there is one.
@@ -315,6 +320,70 @@ mod tests {
             .map(|attempts| most_wait(&config, attempts).as_millis())
             .into();
         assert_eq!(waits, [10, 20, 40, 80, 100, 100]);
+    }
+
+    const FIRST: Duration = Duration::from_millis(10);
+    const MOST: Duration = Duration::from_millis(100);
+
+    fn redial(seed: u64) -> Redial<()> {
+        let config = ResumeConfig::default().wait(FIRST, MOST);
+        Redial::new(Box::new(|| Box::pin(core::future::pending())), config, seed)
+    }
+
+    #[test]
+    fn waits_of_the_same_attempt_differ_and_keep_to_their_bounds() {
+        let bounds = [10, 20, 40, 80, 100, 100].map(Duration::from_millis);
+        let waits: Vec<Vec<Duration>> = (0..200)
+            .map(|seed| {
+                let mut redial = redial(seed);
+                bounds.iter().map(|_| redial.next_wait()).collect()
+            })
+            .collect();
+        for (attempt, most) in bounds.into_iter().enumerate() {
+            let mut of: Vec<_> = waits.iter().map(|waits| waits[attempt]).collect();
+            of.sort_unstable();
+            // Of 200 that come back together no two come at the same time, and they are spread over all of the wait.
+            assert!(
+                of.windows(2).all(|two| two[0] < two[1]),
+                "{attempt}: {of:?}"
+            );
+            assert!(of[of.len() - 1] <= most, "{attempt}: {of:?}");
+            for tenth in 0..10 {
+                let [from, to] = [tenth, tenth + 1].map(|it| most * it / 10);
+                let count = of.iter().filter(|it| (from..to).contains(*it)).count();
+                assert!(
+                    count > 4,
+                    "{attempt}: {count} of 200 from {from:?} to {to:?}"
+                );
+            }
+        }
+        // One that waits with the same settings again and again draws anew as well.
+        let mut redial = redial(1);
+        let capped: Vec<_> = (0..20).map(|_| redial.next_wait()).skip(4).collect();
+        assert!(capped.windows(2).all(|two| two[0] != two[1]), "{capped:?}");
+    }
+
+    #[tokio::test]
+    async fn what_was_drawn_is_waited_and_a_connection_that_stands_ends_the_growth() {
+        let (mut redial, mut same) = (redial(7), redial(7));
+        for attempts in 1..10 {
+            let before = tokio::time::Instant::now();
+            redial.begin();
+            let after = tokio::time::Instant::now();
+            let wait = same.next_wait();
+            let RedialState::Waiting(sleep) = &redial.state else {
+                panic!("it does not wait");
+            };
+            let due = sleep.deadline();
+            assert!(before + wait <= due && due <= after + wait, "{wait:?}");
+            assert_eq!(redial.attempts, attempts);
+        }
+        let mut another = Another::Dialed(redial);
+        another.on_connected();
+        let Another::Dialed(mut redial) = another else {
+            panic!("it is dialed");
+        };
+        assert!(redial.next_wait() <= FIRST);
     }
 
     #[test]

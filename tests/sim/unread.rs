@@ -1,7 +1,7 @@
 //! Streams that nobody reads: what they hold of a connection's memory, and what is left to the others.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use fastrand::Rng;
@@ -21,6 +21,8 @@ struct Overload {
     sent: BTreeMap<StreamId, Bytes>,
     /// Payload bytes that came on a stream, and messages.
     got: BTreeMap<StreamId, (u64, u64)>,
+    /// Streams that A has finished.
+    ended: BTreeSet<StreamId>,
     most: u64,
 }
 
@@ -39,6 +41,7 @@ impl Overload {
             world,
             sent: BTreeMap::new(),
             got: BTreeMap::new(),
+            ended: BTreeSet::new(),
             most: 0,
         }
     }
@@ -71,6 +74,11 @@ impl Overload {
         while let Some(happening) = self.world.next(until) {
             match happening {
                 Happening::Event(End::A, Event::Drained { stream, .. }) => self.fill(stream),
+                // Nothing is said back.
+                Happening::Event(End::B, Event::StreamEnded(stream, _)) => {
+                    self.world.finish(End::B, stream);
+                    self.ended.insert(stream);
+                }
                 Happening::Event(end, Event::Closed(result)) => panic!("{end:?}: {result:?}"),
                 Happening::Message {
                     stream, message, ..
@@ -292,6 +300,133 @@ fn ten_thousand_streams_go_on_in_the_default_memory() {
     let id = alone.open(60_000, true);
     let alone = rate(&mut alone, id);
     assert!(of_many > 0.99 * alone, "{of_many} of {alone} B/s");
+}
+
+/// What a hostile sender of the overload does besides the streams that it keeps full: as many streams as limits allow, each
+/// with a message that is read, and then finished.
+struct Opener {
+    opened: Vec<StreamId>,
+    /// The most that there were at once.
+    most: usize,
+}
+
+impl Opener {
+    fn run(&mut self, world: &mut Overload) {
+        for _ in 0..OPENED_A_STEP {
+            let Ok(id) = world
+                .world
+                .open(End::A, "one more", StreamConfig::default())
+            else {
+                break;
+            };
+            let len = [0, 100, 3000][id.get() as usize / 2 % 3];
+            let message = Bytes::from(vec![3; len]);
+            world.world.send(End::A, id, message).expect("room");
+            world.world.finish(End::A, id);
+            self.opened.push(id);
+        }
+        self.opened.retain(|id| !world.ended.contains(id));
+        self.most = self.most.max(self.opened.len());
+    }
+}
+
+const STEP: Duration = Duration::from_millis(20);
+/// Of the 1000 a second that its limits allow: one more each second, and the session ends.
+const OPENED_A_STEP: usize = 19;
+/// Bytes that an honest sender with a pace sends in a step.
+const PACED: usize = 1000;
+
+/// Hostile and honest senders on one connection, all but the paced of which would each take all of it. Fair is what max-min fairness
+/// gives: a stream that wants less than the others (its pace, or its reader's) all that it wants, and each of the others the
+/// same part of what those leave of the capacity, which is what one stream gets alone. Those that nobody reads have no share.
+fn overload(honest_first: bool) {
+    let link = link(80.0, 5);
+    let bounds = limits(8 << 20).max_streams(500).streams_per_second(1000);
+    let mut alone = Overload::new(link, bounds);
+    let one = alone.open(3000, true);
+    alone.pass(Duration::from_secs(2));
+    let capacity = alone.rate(&[one], Duration::from_secs(2));
+
+    let mut world = Overload::new(link, bounds);
+    let (mut paced, mut greedy) = (Vec::new(), Vec::new());
+    let mut begin_honest = |world: &mut Overload| {
+        for _ in 0..8 {
+            let config = StreamConfig::default();
+            paced.push(world.world.open(End::A, "paced", config).expect("a stream"));
+            greedy.push(world.open([300, 3000][greedy.len() % 2], true));
+        }
+    };
+    if honest_first {
+        begin_honest(&mut world);
+    }
+    let mut read = Vec::new();
+    for number in 0..200 {
+        let len = [0, 1, 997 * number % 40_000, LONGEST][number % 4];
+        world.open(len, false);
+    }
+    for len in [0, 1, 40, LONGEST] {
+        read.extend((0..6).map(|_| world.open(len, true)));
+    }
+    let slow: Vec<_> = (0..20).map(|_| world.open(20_000, false)).collect();
+    if !honest_first {
+        world.pass(Duration::from_secs(1));
+        begin_honest(&mut world);
+    }
+
+    let mut opener = Opener {
+        opened: Vec::new(),
+        most: 0,
+    };
+    let bytes = |world: &Overload, id| world.got.get(&id).map_or(0, |it| it.0);
+    let mut before = BTreeMap::new();
+    let mut taken = 0;
+    let (rounds, warm) = (300, 100);
+    for round in 0..rounds {
+        if round == warm {
+            before.clone_from(&world.got);
+        }
+        for id in &paced {
+            let message = Bytes::from(vec![1; PACED]);
+            // What its queue has no room for is its loss.
+            let _ = world.world.send(End::A, *id, message);
+        }
+        // One of those who have a slow reader has a message taken: 10 kB/s for each, a tenth of its share and less.
+        if round % 5 == 0 {
+            let id = slow[round / 5 % slow.len()];
+            let message = world.world.take_one(End::B, id);
+            taken += message.map_or(0, |it| it.payload.len() * usize::from(round >= warm));
+        }
+        opener.run(&mut world);
+        world.pass(STEP);
+    }
+    let seconds = STEP.as_secs_f64() * f64::from(rounds as u32 - warm as u32);
+    let rate =
+        |id: &StreamId| (bytes(&world, *id) - before.get(id).map_or(0, |it| it.0)) as f64 / seconds;
+    let full: BTreeSet<_> = read.iter().chain(&greedy).copied().collect();
+    let others = world.got.keys().filter(|id| !full.contains(id));
+    let modest = others.map(rate).sum::<f64>() + taken as f64 / seconds;
+    let share = (capacity - modest) / full.len() as f64;
+    let pace = PACED as f64 / STEP.as_secs_f64();
+    let least = |of: &[StreamId]| of.iter().map(rate).fold(f64::MAX, f64::min);
+    let (of_paced, of_greedy) = (least(&paced), least(&greedy));
+    println!(
+        "honest first {honest_first}: capacity {capacity:.0} B/s, {modest:.0} of the modest, {share:.0} for each other; paced {of_paced:.0} of {pace:.0}, \
+         greedy {of_greedy:.0}, hostile {:.0} in all, {} streams opened, at most {} at once, {} bytes held at most",
+        read.iter().map(rate).sum::<f64>(),
+        world.ended.len(),
+        opener.most,
+        world.most
+    );
+    assert!(world.ended.len() > 2000, "{}", world.ended.len());
+    assert!(pace < share, "{pace} of {share}");
+    assert!(of_paced >= 0.9 * pace, "{of_paced} of {pace}");
+    assert!(of_greedy >= 0.9 * share, "{of_greedy} of {share}");
+}
+
+#[test]
+fn honest_streams_keep_their_share_beside_all_kinds_of_hostile_ones() {
+    overload(true);
+    overload(false);
 }
 
 /// The first bytes of a stream wait for nobody: they are there after one way.

@@ -4,6 +4,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
 use tautline::session::SessionConfig;
+use tautline::transport::rustls::pki_types::CertificateDer;
 use tautline::transport::{
     ClientAuth, ClientTls, Connection, Listener, Node, NodeConfig, ServerTls, TlsIdentity, TlsRoots,
 };
@@ -52,6 +53,13 @@ impl Authority {
         let certificate = params.signed_by(key, &self.issuer).expect("a certificate");
         let chain = vec![certificate.der().to_vec()];
         TlsIdentity::from_der(chain, &key.serialize_der()).expect("an identity")
+    }
+
+    /// A certificate of this authority for a client that is made by hand.
+    pub(super) fn certify(&self, name: &str, key: &KeyPair) -> CertificateDer<'static> {
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        let certificate = params.signed_by(key, &self.issuer).expect("a certificate");
+        certificate.der().clone()
     }
 
     /// Settings of a client that knows this authority, and has no name.

@@ -8,6 +8,7 @@ mod known;
 mod quic;
 #[cfg(feature = "relay")]
 mod resume;
+mod stolen;
 
 use std::time::Duration;
 
