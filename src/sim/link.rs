@@ -49,6 +49,8 @@ pub(super) struct Link {
     pub(super) tapped: Option<Vec<u8>>,
     /// The sender ends with what it has written.
     ended: bool,
+    /// The receiver does not see the end before.
+    ends_at: Option<Time>,
     /// Everything is lost, and nobody is told.
     pub(super) silent: bool,
 }
@@ -64,6 +66,7 @@ impl Link {
             carried: 0,
             tapped: None,
             ended: false,
+            ends_at: None,
             silent: false,
         }
     }
@@ -73,36 +76,75 @@ impl Link {
         self.ended = true;
     }
 
+    /// The sender writes nothing more, and the receiver sees the end no earlier than `at`.
+    pub(super) const fn end_at(&mut self, at: Time) {
+        self.ended = true;
+        self.ends_at = Some(at);
+    }
+
     /// Everything on its way is lost, and the receiver sees the end.
     pub(super) fn cut(&mut self) {
         self.waiting.clear();
         self.waiting_len = 0;
         self.flying.clear();
         self.ended = true;
+        self.ends_at = None;
     }
 
     /// Whether the receiver sees the end now.
     pub(super) fn is_over(&self) -> bool {
-        self.ended && !self.silent && self.waiting_len == 0 && self.flying.is_empty()
+        let is_told = self.ended && !self.silent && self.ends_at.is_none();
+        is_told && self.waiting_len == 0 && self.flying.is_empty()
     }
 
-    /// Another connection: nothing of this one is left.
-    pub(super) fn renew(&mut self) {
+    /// Whether nothing comes any more, heard or not.
+    pub(super) fn is_lost(&self) -> bool {
+        self.silent || self.waiting_len == 0 && self.flying.is_empty()
+    }
+
+    /// Another connection begins here; what is left of this one is given back.
+    pub(super) fn renew(&mut self) -> Self {
         let fresh = Self::new(self.config);
-        let old = core::mem::replace(self, fresh);
-        self.carried = old.carried;
-        self.tapped = old.tapped;
+        let mut old = core::mem::replace(self, fresh);
+        self.carried = core::mem::take(&mut old.carried);
+        self.tapped = old.tapped.take();
+        old
     }
 
     /// Changes one bit of the last piece that is on its way; whether there was one.
     pub(super) fn damage(&mut self, bit: u64) -> bool {
-        let Some((_, bytes)) = self.flying.back_mut() else {
+        let Some((_, bytes)) = self.flying.back_mut().filter(|it| !it.1.is_empty()) else {
             return false;
         };
         let mut damaged = bytes.to_vec();
         let bit = bit % (damaged.len() as u64 * 8);
         damaged[(bit / 8) as usize] ^= 1 << (bit % 8);
         *bytes = damaged.into();
+        true
+    }
+
+    /// Changes bytes in a row of the last piece that is on its way; whether there was one.
+    pub(super) fn garble(&mut self, first: u64, pattern: [u8; 8]) -> bool {
+        let Some((_, bytes)) = self.flying.back_mut().filter(|it| !it.1.is_empty()) else {
+            return false;
+        };
+        let mut damaged = bytes.to_vec();
+        let first = (first % damaged.len() as u64) as usize;
+        let after = damaged[first..].iter_mut();
+        after.zip(pattern).for_each(|(byte, by)| *byte ^= by);
+        *bytes = damaged.into();
+        true
+    }
+
+    /// The last piece that is on its way loses its end, and everything after it is lost; whether there was one.
+    pub(super) fn truncate(&mut self, left: u64) -> bool {
+        let Some((_, bytes)) = self.flying.back_mut().filter(|it| !it.1.is_empty()) else {
+            return false;
+        };
+        bytes.truncate((left % bytes.len() as u64) as usize);
+        self.waiting.clear();
+        self.waiting_len = 0;
+        self.ended = true;
         true
     }
 
@@ -182,7 +224,7 @@ impl Link {
         } else {
             self.free_at
         };
-        [arrival, free].into_iter().flatten().min()
+        [arrival, free, self.ends_at].into_iter().flatten().min()
     }
 
     /// Takes what has arrived.
@@ -190,6 +232,7 @@ impl Link {
         if self.silent {
             return;
         }
+        self.ends_at = self.ends_at.filter(|at| *at > now);
         while self.flying.front().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, piece)) = self.flying.pop_front() {
                 into.extend_from_slice(&piece);

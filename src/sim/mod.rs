@@ -6,6 +6,8 @@
 //! An [`Experiment`] sends given messages under a policy, and finds the arm that would have been best.
 //! A [`World`] is for everything else: who sends what when is then yours.
 
+mod clock;
+mod connections;
 mod costs;
 mod cpu;
 mod experiment;
@@ -18,6 +20,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use self::connections::{Apart, Late};
 pub use self::costs::CodecCosts;
 pub use self::cpu::CpuConfig;
 pub use self::experiment::{
@@ -109,6 +112,10 @@ pub struct World {
     nodes: [Box<Node>; 2],
     /// From A to B, and from B to A.
     links: [Link; 2],
+    /// Node B is on another connection than that.
+    apart: Option<Apart>,
+    /// Connections that A has left and B has not heard of yet.
+    late: Vec<Late>,
     timers: BTreeMap<(Time, u64), u64>,
     timers_set: u64,
     happenings: std::collections::VecDeque<Happening>,
@@ -129,10 +136,12 @@ impl World {
         Ok(Self {
             now: Time::ZERO,
             nodes: [
-                Box::new(Node::new(Role::Connector, a, costs.clone())?),
-                Box::new(Node::new(Role::Acceptor, b, costs)?),
+                Box::new(Node::new(Role::Connector, a, costs.clone(), Time::ZERO)?),
+                Box::new(Node::new(Role::Acceptor, b, costs, Time::ZERO)?),
             ],
             links: [Link::new(link), Link::new(link)],
+            apart: None,
+            late: Vec::new(),
             timers: BTreeMap::new(),
             timers_set: 0,
             happenings: std::collections::VecDeque::new(),
@@ -250,7 +259,7 @@ impl World {
         self.nodes[end.index()].cpu.load()
     }
 
-    /// Bytes that the link out of `end` has carried.
+    /// Bytes that the link out of `end` has carried, but for what came of a connection after its node had left it.
     pub const fn carried(&self, end: End) -> u64 {
         self.links[end.index()].carried
     }
@@ -297,12 +306,13 @@ impl World {
 
     fn next_event(&self) -> Option<Time> {
         let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
+        let others = self.other_links().filter_map(Link::next_event);
         let links = self.links.iter().filter_map(Link::next_event);
         let nodes = self
             .nodes
             .iter()
             .filter_map(|node| node.next_event(self.now));
-        links.chain(nodes).chain(timer).min()
+        links.chain(others).chain(nodes).chain(timer).min()
     }
 
     /// Does all that can be done without time passing.
@@ -310,6 +320,9 @@ impl World {
         for end in [End::A, End::B] {
             let (out, back) = (end.index(), end.other().index());
             self.links[out].advance(self.now);
+            if end == End::B && self.settle_apart() {
+                continue;
+            }
             self.links[back].receive(self.now, &mut self.nodes[out].arrived);
             self.nodes[out].arrived_all = self.links[back].is_over();
             self.nodes[out].run(self.now, end, &mut self.links[out], &mut self.happenings);

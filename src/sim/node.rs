@@ -6,16 +6,20 @@ use std::io::IoSlice;
 
 use bytes::BytesMut;
 
+use super::clock::Clock;
 use super::cpu::{Cpu, Lane};
 use super::link::Link;
 use super::{CodecCosts, End, Happening, Memo, NodeConfig, SimError};
 use crate::control::SocketSample;
 use crate::session::{
     CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, Event, JobTime, Message, Role,
-    Session, SessionConfig, ShadowedBlock,
+    Session, SessionError, ShadowedBlock,
 };
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{Hello, StreamId};
+
+/// The secret name of a session that somebody else has.
+const OTHER_TOKEN: [u8; 16] = [0x5a; 16];
 
 /// Codec work that is done at a certain time.
 #[derive(Debug)]
@@ -47,8 +51,12 @@ pub(super) struct Node {
     connection: Connection,
     /// It does nothing before.
     asleep_until: Option<Time>,
-    /// The session's settings, without what it began with.
-    config: SessionConfig,
+    /// What the session takes for the time.
+    pub(super) clock: Clock,
+    /// The settings, with the name that another session than this one has.
+    config: NodeConfig,
+    /// The process is gone, and nobody hears what a session says of itself.
+    is_down: bool,
     /// Streams of which the application takes nothing.
     unread: BTreeSet<StreamId>,
 }
@@ -65,11 +73,19 @@ enum Connection {
 }
 
 impl Node {
-    pub(super) fn new(role: Role, config: NodeConfig, costs: CodecCosts) -> Result<Self, SimError> {
-        let settings = config.session.clone().resume_token(None);
-        let mut session = Session::new(role, config.session, Time::ZERO)?;
+    pub(super) fn new(
+        role: Role,
+        config: NodeConfig,
+        costs: CodecCosts,
+        now: Time,
+    ) -> Result<Self, SimError> {
+        let settings = NodeConfig {
+            session: config.session.clone().resume_token(Some(OTHER_TOKEN)),
+            ..config.clone()
+        };
+        let mut session = Session::new(role, config.session, now)?;
         let cpu = Cpu::new(config.cpu)?;
-        session.set_budget(Time::ZERO, cpu.budget());
+        session.set_budget(now, cpu.budget());
         Ok(Self {
             session,
             cpu,
@@ -86,9 +102,29 @@ impl Node {
             told_end: false,
             connection: Connection::Own,
             asleep_until: None,
+            clock: Clock::default(),
             config: settings,
+            is_down: false,
             unread: BTreeSet::new(),
         })
+    }
+
+    /// The process is gone with all that it knew, and started anew: it has no session, and answers as one that has another.
+    pub(super) fn crash(&mut self, role: Role, now: Time) -> Result<(), SimError> {
+        *self = Self {
+            connection: Connection::Gone,
+            is_down: true,
+            ..Self::new(role, self.config.clone(), self.costs.clone(), now)?
+        };
+        Ok(())
+    }
+
+    pub(super) const fn costs(&self) -> &CodecCosts {
+        &self.costs
+    }
+
+    pub(super) fn reconnect(&mut self, now: Time) -> Result<(), SessionError> {
+        self.session.reconnect(self.clock.read(now))
     }
 
     pub(super) fn sleep(&mut self, until: Time) {
@@ -105,6 +141,12 @@ impl Node {
     pub(super) fn await_connection(&mut self) {
         self.forget_input();
         self.connection = Connection::Unknown;
+    }
+
+    /// The other node has connected, and `came` over that connection.
+    pub(super) fn take_connection(&mut self, came: BytesMut) {
+        self.await_connection();
+        self.arrived = came;
     }
 
     fn forget_input(&mut self) {
@@ -128,13 +170,15 @@ impl Node {
         };
         let asked = hello.resume.map(|resume| resume.token);
         let known = asked.is_some() && asked == self.session.resume_token();
-        if known && self.session.reconnect(now).is_ok() {
+        let now_here = self.clock.read(now);
+        if known && self.session.reconnect(now_here).is_ok() {
             self.connection = Connection::Own;
             return;
         }
         // What answers is another session, as after a restart.
         self.connection = Connection::Gone;
-        if let Ok(other) = Session::new(Role::Acceptor, self.config.clone(), now) {
+        let settings = self.config.session.clone();
+        if let Ok(other) = Session::new(Role::Acceptor, settings, now) {
             let mut slices = [IoSlice::new(&[]); 4];
             let filled = other.fill_slices(&mut slices);
             let hello: Vec<u8> = slices[..filled]
@@ -169,7 +213,9 @@ impl Node {
         let decoded = self.decoding.front().map(|work| work.done);
         let dictionary = self.dictionary.as_ref().map(|work| work.done);
         // A time that has passed without effect (a probe that waits for output) is not an event.
-        let timeout = self.session.poll_timeout().filter(|at| *at > now);
+        let timeout = self.session.poll_timeout();
+        let timeout = timeout.filter(|at| *at > self.clock.read(now));
+        let timeout = timeout.map(|at| self.clock.when(at));
         let guard = self
             .session
             .closed()
@@ -199,32 +245,33 @@ impl Node {
         if self.asleep_until.is_some_and(|until| until > now) {
             return;
         }
+        let here = self.clock.read(now);
         if self.cpu.advance(now) {
-            self.session.set_budget(now, self.cpu.budget());
+            self.session.set_budget(here, self.cpu.budget());
             self.session.set_load(self.cpu.load());
         }
         let sample = SocketSample {
             unsent: Some(link.waiting() as u64),
             ..SocketSample::default()
         };
-        self.session.handle_socket_sample(now, sample);
+        self.session.handle_socket_sample(here, sample);
         self.finish_work(now);
         self.read(now);
         // An error shows as the event of a closed session.
-        let _ = self.session.handle_timeout(now);
+        let _ = self.session.handle_timeout(here);
         if self.connection == Connection::Unknown {
             self.identify(now, link);
         }
         match self.connection {
             Connection::Own => {
-                let _ = self.session.handle_input(now, &mut self.input);
+                let _ = self.session.handle_input(here, &mut self.input);
             }
             Connection::Unknown => {}
             Connection::Gone => self.input.clear(),
         }
         self.take_end();
         if self.arrived.is_empty() && self.handled.is_none() {
-            self.session.handle_dry(now);
+            self.session.handle_dry(here);
         }
         self.begin_decoding(now);
         self.begin_encoding(now);
@@ -232,6 +279,9 @@ impl Node {
         self.begin_dictionary(now);
         self.write(now, link);
         while let Some(event) = self.session.poll_event() {
+            if self.is_down {
+                continue;
+            }
             if let Event::Readable(stream) = event {
                 self.take(end, stream, happenings);
             } else {
@@ -292,6 +342,7 @@ impl Node {
     }
 
     fn finish_work(&mut self, now: Time) {
+        let here = self.clock.read(now);
         while self.decoding.front().is_some_and(|work| work.done <= now) {
             if let Some(work) = self.decoding.pop_front() {
                 let _ = self.session.handle_decoded(work.block, work.elapsed);
@@ -301,15 +352,15 @@ impl Node {
             let (block, processor) = work.block;
             let elapsed = work.elapsed;
             self.session
-                .handle_encoded(now, block, JobTime { elapsed, processor });
+                .handle_encoded(here, block, JobTime { elapsed, processor });
         }
         if let Some(work) = self.shadowing.take_if(|work| work.done <= now) {
-            self.session.handle_shadowed(now, work.block);
+            self.session.handle_shadowed(here, work.block);
         }
         if let Some(work) = self.dictionary.take_if(|work| work.done <= now) {
             let _ = self
                 .session
-                .handle_dictionary(now, work.block, work.elapsed);
+                .handle_dictionary(here, work.block, work.elapsed);
         }
     }
 
@@ -318,7 +369,7 @@ impl Node {
         if self.dictionary.is_some() {
             return;
         }
-        let Some(job) = self.session.poll_dictionary(now) else {
+        let Some(job) = self.session.poll_dictionary(self.clock.read(now)) else {
             return;
         };
         let (elapsed, done) = self.cpu.begin(now, Lane::Shadow, job.likely_nanos());
@@ -387,7 +438,8 @@ impl Node {
 
     fn begin_encoding(&mut self, now: Time) {
         // One at a time; what else is due is said meanwhile.
-        while let Some(job) = self.session.poll_encode(now) {
+        let here = self.clock.read(now);
+        while let Some(job) = self.session.poll_encode(here) {
             let cost = self.costs.encode_nanos(job.arm(), job.plain_len());
             let (elapsed, done) = self.cpu.begin(now, Lane::Encode, cost);
             let block = self.worker.encode(job);
@@ -400,6 +452,7 @@ impl Node {
     }
 
     fn write(&mut self, now: Time, link: &mut Link) {
+        let here = self.clock.read(now);
         loop {
             let room = link.room();
             let left = self.session.output_len();
@@ -407,11 +460,11 @@ impl Node {
                 return;
             }
             if self.connection != Connection::Own {
-                self.session.handle_written(now, left);
+                self.session.handle_written(here, left);
                 return;
             }
             if room == 0 {
-                self.session.handle_blocked(now);
+                self.session.handle_blocked(here);
                 return;
             }
             let mut slices = [IoSlice::new(&[]); 16];
@@ -421,7 +474,7 @@ impl Node {
                 let take = slice.len().min(room - bytes.len());
                 bytes.extend_from_slice(&slice[..take]);
             }
-            self.session.handle_written(now, bytes.len());
+            self.session.handle_written(here, bytes.len());
             link.write(now, bytes.into());
             self.begin_encoding(now);
         }
