@@ -224,7 +224,10 @@ impl Session {
     /// to come first. `input` is what came over it.
     pub fn refusal(&self, input: &[u8]) -> Option<(SessionError, Vec<u8>)> {
         let (hello, _) = Hello::parse(input).ok()??;
-        let error = self.check_is_later(&hello.resume?).err()?;
+        let resume = hello
+            .resume
+            .filter(|it| Some(it.token) == self.resumption.token)?;
+        let error = self.check_is_later(&resume).err()?;
         let mut answer = Vec::new();
         let credit = self.credit.initial();
         super::hello(self.role, &self.config, credit).put(&mut answer);

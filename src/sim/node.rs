@@ -127,6 +127,11 @@ impl Node {
         self.session.reconnect(self.clock.read(now))
     }
 
+    /// Whether a connection over which this came must not be the session's.
+    pub(super) fn refuses(&self, came: &[u8]) -> bool {
+        self.session.refusal(came).is_some()
+    }
+
     pub(super) fn sleep(&mut self, until: Time) {
         self.asleep_until = self.asleep_until.max(Some(until));
     }
@@ -293,6 +298,10 @@ impl Node {
                 if let (Event::Disconnected(_), Connection::Own) = (&event, self.connection) {
                     self.connection = Connection::Gone;
                     self.input.clear();
+                    let last_words = self.session.take_farewell();
+                    if !last_words.is_empty() {
+                        link.write(now, last_words.into());
+                    }
                     link.end();
                 }
                 happenings.push_back(Happening::Event(end, event));
