@@ -53,14 +53,24 @@ def codecs():
 
 
 def session():
+    """What `session.rs` reads: settings, then operations, of which 0 is to hear so many bytes."""
+    hear = lambda said: b"".join(bytes([0, len(said[at:at + 255])]) + said[at:at + 255] for at in range(0, len(said), 255))
+    # Time that passes, streams and messages, what is read, and what is written, between what is heard.
+    between = b"\x0c\x10" b"\x0d\2" b"\x0e\0\x20" b"\x0f\0\5" b"\x12\0" b"\x19\xff"
     for file in ("session.txt", "left.txt"):
         for vector in vectors(file):
-            for side in ("connector", "acceptor"):
+            for role, side in ((0, "connector"), (1, "acceptor")):
                 said = joined(vector, side)
-                # All of it to one that has heard nothing, and what follows the hello to one that has.
-                yield b"\0" + said
                 hello = 8 + struct.unpack_from("<H", said, 6)[0] + 4 if len(said) > 8 else 0
-                yield b"\1" + said[hello:]
+                # All of it to one that has heard nothing, and what follows the hello to one that has.
+                for settings in (0, 8, 0x18):
+                    yield bytes([settings | role]) + hear(said)
+                    yield bytes([settings | 2 | role]) + between + hear(said[hello:]) + between
+    for settings in (2, 3, 6, 7):
+        yield bytes([settings]) + between * 3 + b"\x14" + between
+        yield bytes([settings]) + between + b"\x16\x17\x1e" + between + b"\0\1\xff\x17\x1e" + between
+        for op in range(12, 31):
+            yield bytes([settings]) + between + bytes([op, 1, 1]) + between
 
 
 def envelope():

@@ -15,6 +15,10 @@ use super::{
 
 /// Bytes of a block at level 1.
 const BLOCK_UNIT: usize = 100_000;
+/// What a level takes of the limit: with [`is_small`] its block is then decoded in no more than a MiB beside it.
+const WINDOW_UNIT: usize = 128 << 10;
+/// What a decoder takes beside its block, rounded up (`DState` of bzip2).
+const STATE_LEN: usize = 72 << 10;
 /// The library stops a block this far before its end.
 const BLOCK_SLACK: usize = 19;
 /// What the encoding of a single byte takes: stream header 4, block header and tables 23, end 10.
@@ -75,7 +79,7 @@ pub(super) fn decode(
             &"a larger block than the plain bytes need",
         ));
     }
-    let mut state = Decompress::new(false);
+    let mut state = Decompress::new(is_small(level, limits));
     let status = state
         .decompress(wire, plain)
         .map_err(|error| corrupt(CodecId::BZIP2, wire, &error))?;
@@ -101,9 +105,16 @@ fn level_for(plain_len: usize) -> u32 {
         .clamp(1, 9) as u32
 }
 
-/// The highest level whose block is within the limit.
+/// The highest level whose block is within the limit, and can be decoded within it and a MiB.
 fn max_level(limits: DecodeLimits) -> u32 {
-    (limits.window_bytes() / BLOCK_UNIT).clamp(1, 9) as u32
+    (limits.window_bytes() / WINDOW_UNIT).clamp(1, 9) as u32
+}
+
+/// Whether a block must be decoded in 2.5 bytes for each of its own, which takes about twice as long as in 4, to need
+/// no more than a MiB beside the limit.
+fn is_small(level: u32, limits: DecodeLimits) -> bool {
+    let fast = 4 * BLOCK_UNIT * level as usize + STATE_LEN;
+    fast > limits.window_bytes() + (1 << 20)
 }
 
 /// Binary logarithm, rounded up, of a level's block.
@@ -129,7 +140,7 @@ mod tests {
         let wire = room.get_mut(..len).expect("written");
         assert_eq!(wire.get(3), Some(&b'1'));
         if let Some(digit) = wire.get_mut(3) {
-            *digit = b'9';
+            *digit = b'8';
         }
         let mut back = [0; 1000];
         assert!(matches!(
@@ -144,6 +155,22 @@ mod tests {
                 max_log: 18
             })
         );
+    }
+
+    #[test]
+    fn what_a_level_takes_to_decode_is_within_the_limit_and_a_mebibyte() {
+        let most = [17, 18, 19, 20, 21, 27].map(|window_log| {
+            let limits = DecodeLimits { window_log };
+            let most = max_level(limits);
+            for level in 1..=most {
+                let block = BLOCK_UNIT * level as usize;
+                let each = if is_small(level, limits) { 5 } else { 8 };
+                let taken = block * each / 2 + STATE_LEN;
+                assert!(taken <= limits.window_bytes() + (1 << 20), "{level}");
+            }
+            most
+        });
+        assert_eq!(most, [1, 2, 4, 8, 9, 9]);
     }
 
     #[test]

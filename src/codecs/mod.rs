@@ -201,7 +201,9 @@ pub struct DecodeLimits {
     ///
     /// Values outside 17..=27 count as the nearest of these: 2^17 is the least that every codec can
     /// work with (bzip2's smallest block), 2^27 the most that zstd's own tools accept unasked.
-    /// Default 20; it exceeds any block (64 KiB) and most messages, and lets bzip2 use all levels.
+    /// Default 20; it exceeds any block (64 KiB) and most messages, and lets bzip2 use all levels but 9.
+    ///
+    /// Beside the caller's buffer, a decode takes this and a MiB at most (`tests/decode_memory`).
     pub window_log: u8,
 }
 

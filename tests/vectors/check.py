@@ -468,7 +468,7 @@ def decode(codec, wire, max_plain, window_log=20, dictionary=b""):
                 raise Bad("Undecodable")
             level = wire[3] - 48
             needed = -(-(max_plain + max_plain // 4) // 99_981)
-            if level > min(max(needed, 1), 9) or level > max((1 << window_log) // 100_000, 1):
+            if level > min(max(needed, 1), 9) or level > max((1 << window_log) // (128 << 10), 1):
                 raise Bad("Undecodable")
             state = bz2.BZ2Decompressor()
             plain = state.decompress(wire, max_plain + 1)
