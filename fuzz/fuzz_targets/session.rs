@@ -208,7 +208,11 @@ impl Driven {
                 Event::Starved(id) => self.session.want(id),
                 // The peer has closed it.
                 Event::Closing => self.closes = true,
-                Event::Disconnected(_) => self.said.clear(),
+                Event::Disconnected(cause) => {
+                    self.said.clear();
+                    let farewell = self.session.take_farewell();
+                    assert_eq!(farewell.is_empty(), !matches!(cause, SessionError::Peer(_)));
+                }
                 Event::Closed(result) => {
                     self.ends_told += 1;
                     assert_eq!(self.closed, Some(result));
@@ -390,8 +394,11 @@ impl Driven {
         let again = session.handle_input(now, &mut more);
         assert!(self.closed == Some(again.clone()) || self.closed == Some(Ok(())) && again.is_ok());
         assert_eq!((session.output_len(), session.poll_event()), (said, None), "it has nothing to say any more");
-        // What its application does after that may still queue frames, which nobody reads.
-        let Some(Err(SessionError::Peer(error))) = self.closed.clone().filter(|_| !self.heard) else { return };
+        if self.heard {
+            assert_eq!(said, 0, "its last word was out");
+            return;
+        }
+        let Some(Err(SessionError::Peer(error))) = self.closed.clone() else { return };
         self.heard = true;
         self.write(usize::MAX);
         // Whether blocks carry checks is the peer's say, too.

@@ -502,6 +502,10 @@ impl Session {
     }
 
     pub(super) fn put_control(&mut self, control: &Control) {
+        if matches!(self.state, State::Closed(_)) {
+            // Its last word is said.
+            return;
+        }
         let frame = match control {
             Control::Open(open) => Frame::Open(open.stream),
             Control::Close(close) => Frame::Close(close.stream),

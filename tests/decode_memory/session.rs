@@ -106,7 +106,7 @@ fn output(mut session: Session) -> Vec<u8> {
 
 /// The most that a session takes to which a peer says `bytes`, and how it ends. Nobody reads.
 fn feed(bytes: &[u8], limits: Limits) -> (usize, Option<SessionError>) {
-    let mut ends = None;
+    let mut outcome = None;
     let most = peak(|| {
         let now = Time::ZERO;
         let mut session = Session::new(Role::Acceptor, config(limits), now).expect("settings");
@@ -123,7 +123,7 @@ fn feed(bytes: &[u8], limits: Limits) -> (usize, Option<SessionError>) {
                 while let Some(job) = session.poll_decode() {
                     done.push(worker.decode(job));
                 }
-                let worked = !done.is_empty() || input.len() != before;
+                let progressed = !done.is_empty() || input.len() != before;
                 for block in done {
                     let _ = session.handle_decoded(block, Duration::ZERO);
                 }
@@ -131,14 +131,14 @@ fn feed(bytes: &[u8], limits: Limits) -> (usize, Option<SessionError>) {
                 while session.poll_event().is_some() {}
                 said.clear();
                 write(&mut session, &mut said);
-                if !worked {
+                if !progressed {
                     break;
                 }
             }
             let stats = session.stats();
             assert!(stats.received_most <= stats.received_limit, "{stats:?}");
             if let Some(Err(error)) = session.closed() {
-                ends = Some(error.clone());
+                outcome = Some(error.clone());
                 break;
             }
         }
@@ -148,7 +148,7 @@ fn feed(bytes: &[u8], limits: Limits) -> (usize, Option<SessionError>) {
             while session.recv(id).is_some() {}
         }
     });
-    (most, ends)
+    (most, outcome)
 }
 
 fn policies() -> Vec<PolicyConfig> {
