@@ -31,6 +31,8 @@ impl Storm {
     /// One process is gone, with its session and all that it knew. The other hears of it and says truly what has arrived; then both begin a
     /// new session.
     pub(super) fn crash(&mut self) {
+        // What the process has taken just now counts as taken.
+        self.run(Duration::ZERO);
         if self.closed != [false; 2] {
             return;
         }

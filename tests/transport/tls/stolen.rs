@@ -178,13 +178,13 @@ async fn a_stolen_name_does_not_open_another_ones_session() {
         .until(|session, _| session.resume_token().is_some())
         .await;
     let token = owner.session.resume_token().expect("a name");
-    let owned = within(listener.accept()).await.expect("a connection");
+    let accepted = within(listener.accept()).await.expect("a connection");
     let id = owner.session.open("s", StreamConfig::default());
     let id = id.expect("a stream");
     let sent = owner.session.send(id, numbered(0, 10), RecordKind::Message);
     sent.expect("room");
     owner.until(|session, _| !session.has_queued()).await;
-    let server = accept(&owned).await;
+    let server = accept(&accepted).await;
     assert_eq!(next(&server).await, Some(numbered(0, 10)));
     owner.exchange(id, &server, 1).await;
 
@@ -202,10 +202,10 @@ async fn a_stolen_name_does_not_open_another_ones_session() {
         assert_ne!(granted.token, token);
         assert_eq!((granted.connection, granted.received), (0, 0));
         assert!(accepted.peer_identity().is_some());
-        assert_ne!(accepted.peer_identity(), owned.peer_identity());
+        assert_ne!(accepted.peer_identity(), accepted.peer_identity());
         owner.exchange(id, &server, 3).await;
         assert!(owner.session.is_connected());
-        assert!(within(owned.stats()).await.is_some(), "it is open");
+        assert!(within(accepted.stats()).await.is_some(), "it is open");
         // Of what the owner and the server have said meanwhile, nothing comes to the thief.
         let mut heard = Vec::new();
         let _ = tokio::time::timeout(TICK, thief.read_to_end(&mut heard)).await;
