@@ -118,6 +118,9 @@ impl Session {
 
     /// Takes in a block that was encoded, which took `time`.
     pub fn handle_encoded(&mut self, now: Time, block: EncodedBlock, time: impl Into<JobTime>) {
+        if self.is_over() {
+            return;
+        }
         let (streams, path) = (&mut self.streams, &mut self.path);
         self.sender
             .on_encoded(now, block, time.into(), streams, path);
@@ -263,7 +266,9 @@ impl Session {
     /// [`SessionConfig::history_memory`](super::SessionConfig::history_memory). Those that were not used for
     /// longest give way, at the peer too; one that a block is being encoded with does so after it.
     pub fn set_history_memory(&mut self, bytes: usize) {
-        self.sender.limit_history(bytes);
+        if !self.is_over() {
+            self.sender.limit_history(bytes);
+        }
     }
 
     /// What histories of what this side sends hold, and what they are worth.
@@ -385,6 +390,11 @@ impl Session {
 
     // ---- inner workings
 
+    /// Whether its last word is said.
+    const fn is_over(&self) -> bool {
+        matches!(self.state, State::Closed(_))
+    }
+
     /// When the acknowledgement of what was received must leave; not while the peer reads nothing.
     fn ack_due(&self) -> Option<Time> {
         let reads = self.sender.output.len() <= MAX_UNREAD;
@@ -502,8 +512,7 @@ impl Session {
     }
 
     pub(super) fn put_control(&mut self, control: &Control) {
-        if matches!(self.state, State::Closed(_)) {
-            // Its last word is said.
+        if self.is_over() {
             return;
         }
         let frame = match control {

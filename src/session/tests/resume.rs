@@ -357,6 +357,31 @@ fn a_peer_that_breaks_the_protocol_hears_why_and_the_session_goes_on() {
     assert_eq!(pair.a.payloads(theirs), [b"under way"]);
 }
 
+#[test]
+fn a_session_that_is_over_says_nothing_after_its_last_word() {
+    let mut pair = Pair::new(&config("zstd:1+history".parse().expect("an arm")));
+    let id = pair.open();
+    for _ in 0..20 {
+        pair.send(id, &[b'a'; 3000]);
+    }
+    pair.settle();
+    pair.send(id, &[b'b'; 3000]);
+    let job = pair.a.session.poll_encode(pair.now).expect("a block");
+    pair.a.input.extend_from_slice(&[0xff; 100]);
+    let mut input = core::mem::take(&mut pair.a.input);
+    let ended = pair.a.session.handle_input(pair.now, &mut input);
+    assert!(matches!(ended, Err(SessionError::Peer(_))), "{ended:?}");
+    let said = pair.a.session.output_len();
+    let block = pair.a.worker.encode(job);
+    let took = Duration::from_micros(5);
+    pair.a.session.handle_encoded(pair.now, block, took);
+    pair.a.session.set_history_memory(0);
+    pair.a.session.release(id, 5000);
+    pair.a.session.finish(id);
+    assert!(pair.a.session.poll_encode(pair.now).is_none());
+    assert_eq!(pair.a.session.output_len(), said);
+}
+
 fn disconnections(end: &End) -> Vec<&Event> {
     let is_one = |event: &&Event| matches!(event, Event::Disconnected(_));
     end.events.iter().filter(is_one).collect()
