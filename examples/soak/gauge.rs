@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// What the process holds at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Resident memory, bytes.
+    /// Resident memory, bytes, once the system's allocator has given back what it only keeps for later.
     pub(crate) resident: u64,
     /// What Rust has allocated, bytes: not what codecs in C have.
     pub(crate) heap: usize,
@@ -22,6 +22,7 @@ impl Held {
     ///
     /// There is no `/proc` to read, or it has another form.
     pub(crate) fn now() -> io::Result<Self> {
+        give_back();
         let status = fs::read_to_string("/proc/self/status")?;
         let resident = status.lines().find_map(|line| {
             let number = line.strip_prefix("VmRSS:")?.strip_suffix("kB")?;
@@ -38,6 +39,20 @@ impl Held {
         })
     }
 }
+
+/// What is freed stays with the allocator, more or less of it as lengths and threads take turns: up to a tenth of what is resident (docs/benchmarks.md).
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "a function of the C library")]
+fn give_back() {
+    unsafe extern "C" {
+        fn malloc_trim(pad: usize) -> core::ffi::c_int;
+    }
+    // SAFETY: it takes any number, and touches nothing but the allocator's own free memory, under its locks.
+    let _ = unsafe { malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+const fn give_back() {}
 
 static HEAP: AtomicUsize = AtomicUsize::new(0);
 
