@@ -196,13 +196,13 @@ async fn a_stolen_name_does_not_open_another_ones_session() {
             connection,
             received,
         };
-        let (answer, accepted) = claim(&mut thief, &listener, resume).await;
+        let (answer, other) = claim(&mut thief, &listener, resume).await;
         // It is one of the other peer's own, which begins anew.
         let granted = answer.resume.expect("a name for its own");
         assert_ne!(granted.token, token);
         assert_eq!((granted.connection, granted.received), (0, 0));
-        assert!(accepted.peer_identity().is_some());
-        assert_ne!(accepted.peer_identity(), accepted.peer_identity());
+        assert!(other.peer_identity().is_some());
+        assert_ne!(other.peer_identity(), accepted.peer_identity());
         owner.exchange(id, &server, 3).await;
         assert!(owner.session.is_connected());
         assert!(within(accepted.stats()).await.is_some(), "it is open");
