@@ -34,6 +34,7 @@ mod socket;
 mod tls;
 #[cfg(not(feature = "eventlog"))]
 mod unrecorded;
+mod workers;
 
 #[cfg(feature = "eventlog")]
 use self::events::{NodeEvents, SessionEvents};

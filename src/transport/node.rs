@@ -25,17 +25,14 @@ use super::load::{LoadReadError, LoadReader};
 use super::memory::{KnownAs, PeerMemory};
 use super::resume::{Another, Carrier, Dial, Redial, Resumable, ResumeConfig};
 use super::shared::{Shared, lock};
+use super::workers::Workers;
 use super::{Address, ConnectError, NodeEvents, PeerIdentity, socket};
 use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, PeerKnowledge};
 #[cfg(feature = "dictionary-cache")]
 use crate::dictionary::cache::{CacheConfig, CacheStats};
-use crate::session::{CodecWorker, Role, Session, SessionConfig};
+use crate::session::{Role, Session, SessionConfig};
 use crate::units::{CpuLoad, Time};
 use crate::wire::Hello;
-
-/// Idle workers kept with their scratch, each up to a few MB: as many as can be at work at once on
-/// a small machine. Arbitrary.
-const MAX_IDLE_WORKERS: usize = 8;
 
 /// Arbitrary: a session each, of some tens of KB.
 #[cfg(feature = "quic")]
@@ -227,9 +224,7 @@ pub enum NodeError {
 
 #[derive(Debug)]
 pub(super) struct NodeShared {
-    /// As announced to peers.
-    window_log: u8,
-    workers: Mutex<Vec<CodecWorker>>,
+    pub(super) workers: Workers,
     pub(super) aside: Aside,
     grants: Mutex<Vec<Weak<Grant>>>,
     /// Connections so far.
@@ -245,19 +240,6 @@ pub(super) struct NodeShared {
 }
 
 impl NodeShared {
-    pub(super) fn take_worker(&self) -> CodecWorker {
-        lock(&self.workers)
-            .pop()
-            .unwrap_or_else(|| CodecWorker::new(self.window_log))
-    }
-
-    pub(super) fn put_worker(&self, worker: CodecWorker) {
-        let mut workers = lock(&self.workers);
-        if workers.len() < MAX_IDLE_WORKERS {
-            workers.push(worker);
-        }
-    }
-
     fn add_grant(&self, grant: &Arc<Grant>) {
         let mut grants = lock(&self.grants);
         if grants.len() == grants.capacity() {
@@ -350,8 +332,7 @@ impl Node {
         };
         let budget = guard.is_some().then_some(BudgetRate::ZERO);
         let shared = Arc::new(NodeShared {
-            window_log: session.window_log(),
-            workers: Mutex::default(),
+            workers: Workers::new(session.window_log()),
             aside: Aside::default(),
             grants: Mutex::default(),
             connections: AtomicU64::new(0),

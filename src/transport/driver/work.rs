@@ -65,14 +65,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
 
     pub(super) fn start_decoding(&mut self) {
         while let Some(job) = self.session.poll_decode() {
-            let mut worker = self.node.take_worker();
+            let mut worker = self.node.workers.take();
             let clock = self.clock;
             let prior = prior_decode_nanos(job.codec(), job.likely_plain_len());
             let is_short = prior <= saturating_nanos(MAX_INLINE);
             if is_short && !worker.must_prepare_decoder(&job) {
                 let started = clock.now();
                 let block = worker.decode(job);
-                self.node.put_worker(worker);
+                self.node.workers.put(worker);
                 let now = clock.now();
                 self.now = now;
                 let elapsed = now.saturating_since(started);
@@ -90,7 +90,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.work.spawn_blocking(move || {
                     let started = clock.now();
                     let block = worker.decode(job);
-                    node.put_worker(worker);
+                    node.workers.put(worker);
                     let elapsed = clock.now().saturating_since(started);
                     events.worker_decoded(what, elapsed, waited(handed, started));
                     Done::Decoded(block, elapsed)
@@ -108,7 +108,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let Some(job) = self.session.poll_encode(self.now) else {
                 return;
             };
-            let mut worker = self.node.take_worker();
+            let mut worker = self.node.workers.take();
             let clock = self.clock;
             let likely = job.likely();
             let is_short = likely <= MAX_INLINE || (self.steps_aside && likely <= MOST_ASIDE);
@@ -119,7 +119,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 } else {
                     tokio::task::block_in_place(|| worker.encode(job))
                 };
-                self.node.put_worker(worker);
+                self.node.workers.put(worker);
                 let (now, time) = watch.stop();
                 self.now = now;
                 self.grant.spend(time.processor);
@@ -136,7 +136,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.work.spawn_blocking(move || {
                     let watch = Stopwatch::start(clock, likely);
                     let block = worker.encode(job);
-                    node.put_worker(worker);
+                    node.workers.put(worker);
                     let (_, time) = watch.stop();
                     events.worker_encoded(what, time.processor, waited(handed, watch.started()));
                     Done::Encoded(block, time)
@@ -148,7 +148,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     /// Encodes a block once more with other arms, where it takes no processor from anyone.
     pub(super) fn start_shadow(&mut self) {
         if let Some(job) = self.session.poll_shadow() {
-            let mut worker = self.node.take_worker();
+            let mut worker = self.node.workers.take();
             let node = Arc::clone(&self.node);
             let clock = self.clock;
             let (events, handed) = (self.events.clone(), self.events.handed_over());
@@ -164,7 +164,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     return Done::Panicked;
                 };
                 // Here, since a thread of low priority is not to hold what others wait for.
-                node.put_worker(worker);
+                node.workers.put(worker);
                 Done::Shadowed(block)
             });
         }
@@ -173,14 +173,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     /// Makes, packs or checks a dictionary, always off the executor's thread.
     pub(super) fn start_dictionary(&mut self) {
         if let Some(job) = self.session.poll_dictionary(self.now) {
-            let mut worker = self.node.take_worker();
+            let mut worker = self.node.workers.take();
             let node = Arc::clone(&self.node);
             let clock = self.clock;
             let (events, handed) = (self.events.clone(), self.events.handed_over());
             self.work.spawn_blocking(move || {
                 let started = clock.now();
                 let work = worker.dictionary(job);
-                node.put_worker(worker);
+                node.workers.put(worker);
                 let elapsed = clock.now().saturating_since(started);
                 events.worker_dictionary(elapsed, waited(handed, started));
                 Done::Dictionary(work, elapsed)
