@@ -232,6 +232,91 @@ async fn damage_changes_one_bit_of_one_direction() {
 }
 
 #[tokio::test]
+async fn a_half_open_connection_ends_for_one_side_and_stays_with_the_other() {
+    for to_client in [true, false] {
+        let (relay, client, server) = connected(LinkConfig::default()).await;
+        let (mut kept, mut closed) = if to_client {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        kept.write_all(b"heard").await.unwrap();
+        let mut heard = [0; 5];
+        closed.read_exact(&mut heard).await.unwrap();
+        relay.inject(RelayFault::HalfOpen { client: to_client });
+        assert_eq!(read_all(&mut closed).await, b"");
+        // More than any buffer on the way: all of it is taken, and nobody has it.
+        let lost = noise(4 << 20);
+        let sent = tokio::time::timeout(LIMIT, kept.write_all(&lost)).await;
+        sent.expect("somebody reads").unwrap();
+        let nothing = tokio::time::timeout(Duration::from_millis(20), kept.read(&mut heard)).await;
+        assert!(nothing.is_err(), "{nothing:?}");
+        let stats = relay.stats();
+        assert_eq!((stats.cut, stats.failures), (1, 0));
+        assert_eq!(stats.forward + stats.backward, 5);
+        drop(kept);
+        let gone = async {
+            while relay.stats().failures == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, gone).await.expect("it ends");
+    }
+}
+
+#[tokio::test]
+async fn a_few_bytes_in_a_row_are_garbled() {
+    for forward in [true, false] {
+        let (relay, client, server) = connected(LinkConfig::default()).await;
+        let with = [0xff, 0, 3, 0, 0, 0, 0, 0x80];
+        let at = u64::MAX;
+        relay.inject(RelayFault::Garble { forward, at, with });
+        let (mut from, mut to) = if forward {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        let sent = noise(10_000);
+        from.write_all(&sent).await.unwrap();
+        from.shutdown().await.unwrap();
+        let arrived = read_all(&mut to).await;
+        assert_eq!(arrived.len(), sent.len());
+        let changed: Vec<u8> = sent.iter().zip(&arrived).map(|(a, b)| a ^ b).collect();
+        let first = changed.iter().position(|change| *change != 0);
+        let changed: Vec<u8> = changed.into_iter().skip(first.expect("a change")).collect();
+        // Fewer where the piece ended.
+        assert!(
+            with.iter()
+                .zip(&changed)
+                .any(|(with, change)| with == change)
+        );
+        assert!(changed.iter().skip(8).all(|change| *change == 0));
+    }
+}
+
+#[tokio::test]
+async fn after_a_piece_that_is_cut_short_nothing_comes() {
+    let (relay, mut client, mut server) = connected(LinkConfig::default()).await;
+    let sent = noise(1000);
+    relay.inject(RelayFault::Truncate {
+        forward: true,
+        at: 1000 + 77,
+    });
+    client.write_all(&sent).await.unwrap();
+    let mut arrived = vec![0; 77];
+    let read = tokio::time::timeout(LIMIT, server.read_exact(&mut arrived)).await;
+    read.expect("the first bytes").unwrap();
+    assert!(arrived == sent[..77]);
+    client.write_all(&sent).await.unwrap();
+    let nothing = tokio::time::timeout(Duration::from_millis(20), server.read(&mut arrived)).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+    // The other direction goes on.
+    server.write_all(&sent).await.unwrap();
+    server.shutdown().await.unwrap();
+    assert!(read_all(&mut client).await == sent);
+}
+
+#[tokio::test]
 async fn short_writes_lose_nothing_and_end() {
     let (relay, mut client, mut server) = connected(LinkConfig::default()).await;
     let (len, writes) = (3, 40);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::faults::Faults;
 use super::socket::Socket;
 use super::timer::Timer;
 use super::{LinkConfig, now};
@@ -19,16 +20,7 @@ use super::{LinkConfig, now};
 pub(super) struct Link {
     state: Mutex<State>,
     carried: AtomicU64,
-    /// How often all connections were cut, and how often they were silenced.
-    cuts: AtomicU64,
-    silences: AtomicU64,
-    /// The bit to change of what is carried next, by its number and one more; 0 for none.
-    damage: AtomicU64,
-    /// How many of the next writes are short, and of how many bytes those are.
-    shorts: AtomicU64,
-    short_len: AtomicUsize,
-    /// Connections that were cut.
-    ended: AtomicU64,
+    pub(super) faults: Faults,
 }
 
 #[derive(Debug)]
@@ -57,58 +49,8 @@ impl Link {
                 free_at: now,
             }),
             carried: AtomicU64::new(0),
-            cuts: AtomicU64::new(0),
-            silences: AtomicU64::new(0),
-            damage: AtomicU64::new(0),
-            shorts: AtomicU64::new(0),
-            short_len: AtomicUsize::new(0),
-            ended: AtomicU64::new(0),
+            faults: Faults::default(),
         }
-    }
-
-    /// Cuts the connections that there are; they must be told to look.
-    pub(super) fn cut(&self) {
-        self.cuts.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Drops everything on the connections that there are; they must be told to look.
-    pub(super) fn silence(&self) {
-        self.silences.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Changes one bit of what is carried next.
-    pub(super) fn damage(&self, bit: u64) {
-        self.damage.store(bit.saturating_add(1), Ordering::SeqCst);
-    }
-
-    /// Has so many writes take no more than `len` bytes each.
-    pub(super) fn shorten(&self, len: usize, writes: u64) {
-        self.short_len.store(len.max(1), Ordering::SeqCst);
-        self.shorts.store(writes, Ordering::SeqCst);
-    }
-
-    /// How many bytes the next write may take.
-    fn most_written(&self) -> usize {
-        if self.shorts.load(Ordering::Relaxed) == 0 {
-            return usize::MAX;
-        }
-        let less = |left: u64| left.checked_sub(1);
-        let order = Ordering::SeqCst;
-        match self.shorts.fetch_update(order, order, less) {
-            Ok(_) => self.short_len.load(order),
-            Err(_) => usize::MAX,
-        }
-    }
-
-    /// Connections that were cut.
-    pub(super) fn ended(&self) -> u64 {
-        self.ended.load(Ordering::Relaxed)
-    }
-
-    /// What has been done to the connections so far.
-    fn faults(&self) -> (u64, u64) {
-        let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
-        (count(&self.cuts), count(&self.silences))
     }
 
     pub(super) fn configure(&self, now: Instant, config: LinkConfig) {
@@ -177,6 +119,8 @@ struct Pipe {
     arrived: VecDeque<Bytes>,
     arrived_len: usize,
     end_of_input: bool,
+    /// Everything is lost, from the socket on.
+    is_silent: bool,
 }
 
 impl Pipe {
@@ -233,11 +177,9 @@ impl Pipe {
 
     /// Gives what has arrived to `to`, as far as it accepts it.
     fn deliver(&mut self, to: &Socket, link: &Link) -> io::Result<()> {
-        if !self.arrived.is_empty() && link.damage.load(Ordering::Relaxed) > 0 {
-            self.damage(link.damage.swap(0, Ordering::SeqCst));
-        }
+        self.damage(&link.faults);
         while let Some(bytes) = self.arrived.front_mut() {
-            let most = bytes.len().min(link.most_written());
+            let most = bytes.len().min(link.faults.most_written());
             let written = match to.try_write(&bytes[..most]) {
                 Ok(written) => written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -253,15 +195,33 @@ impl Pipe {
         Ok(())
     }
 
-    /// Changes bit `number` less one of the piece that is delivered next.
-    fn damage(&mut self, number: u64) {
-        let (Some(bytes), Some(bit)) = (self.arrived.front_mut(), number.checked_sub(1)) else {
+    /// Damages the piece that is delivered next, if that was asked for.
+    fn damage(&mut self, faults: &Faults) {
+        let Some(bytes) = self.arrived.front_mut() else {
             return;
         };
-        let mut damaged = bytes.to_vec();
-        let bit = bit % (damaged.len() as u64 * 8);
-        damaged[(bit / 8) as usize] ^= 1 << (bit % 8);
-        *bytes = damaged.into();
+        let Some(damage) = faults.take_damage() else {
+            return;
+        };
+        let (damaged, goes_on) = damage.apply(bytes);
+        if goes_on {
+            *bytes = damaged;
+            return;
+        }
+        self.silence();
+        self.arrived_len = damaged.len();
+        if !damaged.is_empty() {
+            self.arrived.push_back(damaged);
+        }
+    }
+
+    /// Loses what is on its way, and all that comes.
+    fn silence(&mut self) {
+        *self = Self {
+            end_of_input: self.end_of_input,
+            is_silent: true,
+            ..Self::default()
+        };
     }
 
     /// Takes from `from` what it has, up to `room`.
@@ -271,6 +231,9 @@ impl Pipe {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
+        }
+        if self.is_silent {
+            self.queue.clear();
         }
         Ok(())
     }
@@ -286,8 +249,7 @@ pub(super) async fn carry(
 ) -> io::Result<()> {
     let mut pipe = Pipe::default();
     let mut config = link.config();
-    let (cuts, silences) = link.faults();
-    let mut silent = false;
+    let silences = link.faults.silences();
     from.set_buffers(&config);
     loop {
         pipe.advance(now(), link, &config);
@@ -304,14 +266,8 @@ pub(super) async fn carry(
                 config = link.config();
                 from.set_buffers(&config);
                 pipe.sending = None;
-                let (cuts_now, silences_now) = link.faults();
-                if cuts_now != cuts {
-                    link.ended.fetch_add(1, Ordering::Relaxed);
-                    return Err(io::ErrorKind::ConnectionAborted.into());
-                }
-                silent |= silences_now != silences;
-                if silent {
-                    pipe = Pipe::default();
+                if link.faults.silences() != silences {
+                    pipe.silence();
                 }
             }
             () = timer.sleep_until(next_at), if next_at.is_some() => {}
@@ -319,12 +275,22 @@ pub(super) async fn carry(
             readable = from.readable(), if room > 0 => {
                 readable?;
                 pipe.take(from, room)?;
-                if silent {
-                    pipe.queue.clear();
-                }
             }
         }
     }
+}
+
+/// Takes what comes until its end, and tells nobody.
+pub(super) async fn swallow(from: &Socket) -> io::Result<()> {
+    let mut nothing = Pipe {
+        is_silent: true,
+        ..Pipe::default()
+    };
+    while !nothing.end_of_input {
+        from.readable().await?;
+        nothing.take(from, MAX_PIECE)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -373,17 +339,6 @@ mod tests {
         assert_eq!((pipe.flight_len, pipe.arrived_len), (1000, 0));
         pipe.advance(start + Duration::from_millis(11), &link, &config);
         assert_eq!((pipe.flight_len, pipe.arrived_len), (0, 1000));
-    }
-
-    #[test]
-    fn as_many_writes_are_short_as_was_asked_for() {
-        let (link, _) = link(1e6);
-        assert_eq!(link.most_written(), usize::MAX);
-        link.shorten(3, 2);
-        let writes = [(); 3].map(|()| link.most_written());
-        assert_eq!(writes, [3, 3, usize::MAX]);
-        link.shorten(0, 1);
-        assert_eq!(link.most_written(), 1);
     }
 
     #[test]

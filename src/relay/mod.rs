@@ -13,6 +13,7 @@
 //! that exact. The *rate* is kept nevertheless, since the link knows when it ought to be free and
 //! catches up on at most 2 ms of bytes.
 
+mod faults;
 mod link;
 mod socket;
 mod timer;
@@ -27,7 +28,8 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use self::link::{Link, carry};
+use self::faults::{Damage, End, Ends};
+use self::link::{Link, carry, swallow};
 pub use self::socket::RelayAddr;
 use self::socket::{Listener, Socket};
 use self::timer::Timer;
@@ -73,6 +75,12 @@ impl LinkConfig {
 pub enum RelayFault {
     /// The connections are cut: what is on its way is lost, and both ends see the end.
     Cut,
+    /// The connections are cut for one side alone. To the other they stay open: nothing comes on them, what it sends is lost, and nobody tells it, until it
+    /// closes them itself or the next fault of these does.
+    HalfOpen {
+        /// To the client, so that the target sees the end.
+        client: bool,
+    },
     /// Everything in one direction is lost from now on, and nobody is told. That the sender closes the connection is told all the same.
     Silence {
         /// From the client to the target.
@@ -84,6 +92,22 @@ pub enum RelayFault {
         forward: bool,
         /// Which bit of the piece, modulo their number.
         bit: u64,
+    },
+    /// Up to eight bytes in a row change of what arrives next in one direction.
+    Garble {
+        /// From the client to the target.
+        forward: bool,
+        /// Where in the piece, modulo its length.
+        at: u64,
+        /// Bits to change; zero bytes stay as they are.
+        with: [u8; 8],
+    },
+    /// What arrives next in one direction ends in its middle, and nothing comes after it, as with [`RelayFault::Silence`].
+    Truncate {
+        /// From the client to the target.
+        forward: bool,
+        /// Where in the piece, modulo its length.
+        at: u64,
     },
     /// What arrives next in one direction is written a few bytes at a time. Nothing is lost.
     Short {
@@ -105,9 +129,9 @@ pub struct RelayStats {
     pub backward: u64,
     /// Connections that were accepted.
     pub connections: u64,
-    /// Connections that ended with an error, the target's refusal and [`RelayFault::Cut`] among them.
+    /// Connections that ended with an error, the target's refusal and those that were [`cut`](Self::cut) among them.
     pub failures: u64,
-    /// Connections that [`RelayFault::Cut`] ended.
+    /// Connections that [`RelayFault::Cut`] ended, or [`RelayFault::HalfOpen`] for one side.
     pub cut: u64,
 }
 
@@ -126,8 +150,10 @@ struct Shared {
     forward: Link,
     backward: Link,
     timer: Timer,
+    ends: Ends,
     connections: AtomicU64,
     failures: AtomicU64,
+    cut: AtomicU64,
 }
 
 impl Relay {
@@ -153,8 +179,10 @@ impl Relay {
             forward: Link::new(now, config),
             backward: Link::new(now, config),
             timer: Timer::start()?,
+            ends: Ends::default(),
             connections: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+            cut: AtomicU64::new(0),
         });
         let (changes, watcher) = watch::channel(());
         let accept = accept(listener, target.into(), Arc::clone(&shared), watcher);
@@ -182,24 +210,31 @@ impl Relay {
         self.changes.send_replace(());
     }
 
-    /// Has something go wrong, once, with the connections that there are; damage and short writes wait for bytes, also of a connection to come.
+    /// Has something go wrong, once, with the connections that there are; what is done to what arrives next waits for it, also on a connection to come.
     pub fn inject(&self, fault: RelayFault) {
-        let link = |forward| {
-            if forward {
+        let on = |forward: bool| {
+            let link = if forward {
                 &self.shared.forward
             } else {
                 &self.shared.backward
-            }
+            };
+            &link.faults
         };
         match fault {
-            RelayFault::Cut => self.shared.forward.cut(),
-            RelayFault::Silence { forward } => link(forward).silence(),
-            RelayFault::Damage { forward, bit } => link(forward).damage(bit),
+            RelayFault::Cut => self.shared.ends.add(End::Both),
+            RelayFault::HalfOpen { client: true } => self.shared.ends.add(End::Target),
+            RelayFault::HalfOpen { client: false } => self.shared.ends.add(End::Client),
+            RelayFault::Silence { forward } => on(forward).silence(),
+            RelayFault::Damage { forward, bit } => on(forward).damage(Damage::Bit(bit)),
+            RelayFault::Garble { forward, at, with } => {
+                on(forward).damage(Damage::Bytes { at, with });
+            }
+            RelayFault::Truncate { forward, at } => on(forward).damage(Damage::End { at }),
             RelayFault::Short {
                 forward,
                 len,
                 writes,
-            } => link(forward).shorten(len, writes),
+            } => on(forward).shorten(len, writes),
         }
         self.changes.send_replace(());
     }
@@ -211,7 +246,7 @@ impl Relay {
             backward: self.shared.backward.carried(),
             connections: self.shared.connections.load(Ordering::Relaxed),
             failures: self.shared.failures.load(Ordering::Relaxed),
-            cut: self.shared.forward.ended(),
+            cut: self.shared.cut.load(Ordering::Relaxed),
         }
     }
 }
@@ -256,18 +291,61 @@ async fn connect(
     changed: watch::Receiver<()>,
 ) -> io::Result<()> {
     let target = Socket::connect(target, &shared.forward.config()).await?;
-    // Either direction may end before the other; an error in one ends both.
-    tokio::try_join!(
-        carry(
-            &client,
-            &target,
-            &shared.forward,
-            &shared.timer,
-            changed.clone()
-        ),
-        carry(&target, &client, &shared.backward, &shared.timer, changed),
-    )?;
-    Ok(())
+    let before = shared.ends.done();
+    let broken = ended(shared, before, changed.clone());
+    let again = changed.clone();
+    let carried = async {
+        // Either direction may end before the other; an error in one ends both.
+        tokio::try_join!(
+            carry(
+                &client,
+                &target,
+                &shared.forward,
+                &shared.timer,
+                changed.clone()
+            ),
+            carry(&target, &client, &shared.backward, &shared.timer, changed),
+        )
+    };
+    let end = tokio::select! {
+        biased;
+        end = broken => end,
+        carried = carried => return carried.map(|_| ()),
+    };
+    shared.cut.fetch_add(1, Ordering::Relaxed);
+    let open = match end {
+        End::Both => None,
+        End::Target => {
+            drop(target);
+            Some(client)
+        }
+        End::Client => {
+            drop(client);
+            Some(target)
+        }
+    };
+    if let Some(open) = open {
+        let broken = ended(shared, shared.ends.done(), again);
+        tokio::select! {
+            biased;
+            _ = broken => {}
+            taken = swallow(&open) => taken?,
+        }
+    }
+    Err(io::ErrorKind::ConnectionAborted.into())
+}
+
+/// Waits until a connection, which began when `before` had been done, is to end.
+async fn ended(shared: &Shared, before: [u64; 3], mut changed: watch::Receiver<()>) -> End {
+    loop {
+        if let Some(end) = shared.ends.since(before) {
+            return end;
+        }
+        if changed.changed().await.is_err() {
+            // The relay is being dropped, and this task with it.
+            return End::Both;
+        }
+    }
 }
 
 /// The one place where the relay reads a clock.

@@ -68,7 +68,8 @@ fn other_link(rng: &mut Rng) -> LinkConfig {
 /// Does something to the connections, and says what.
 fn fail(relay: &Relay, rng: &mut Rng) -> &'static str {
     let (forward, bit) = (rng.bool(), rng.u64(..));
-    let (name, fault) = match rng.u8(..40) {
+    let at = rng.u64(..);
+    let (name, fault) = match rng.u8(..50) {
         0 | 1 => ("silence", RelayFault::Silence { forward }),
         2..=9 => ("damage", RelayFault::Damage { forward, bit }),
         10 | 11 => {
@@ -84,6 +85,12 @@ fn fail(relay: &Relay, rng: &mut Rng) -> &'static str {
             };
             ("short writes", short)
         }
+        14..=17 => ("half-open", RelayFault::HalfOpen { client: forward }),
+        18..=20 => {
+            let with = rng.u64(1..).to_le_bytes();
+            ("garble", RelayFault::Garble { forward, at, with })
+        }
+        21 | 22 => ("truncate", RelayFault::Truncate { forward, at }),
         _ => ("cut", RelayFault::Cut),
     };
     relay.inject(fault);
