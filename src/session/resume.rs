@@ -26,8 +26,9 @@ use crate::wire::{
 };
 
 /// Connections of the session that may break one after another, by what the peer sends on them, with nothing received
-/// between. Arbitrary: damage on the way is rare, and a peer that errs does it each time. Those that break before both have
-/// said hello don't count: that is over when the outage is.
+/// between; as many more as it takes until that has gone on for as long as an outage may last. Arbitrary: a peer that errs does it each
+/// time, and damage on the way may be frequent for a while. Those that break before both have said hello don't count: that is over when the
+/// outage is.
 const MOST_FRUITLESS: u32 = 8;
 
 /// The session is without a connection.
@@ -49,8 +50,9 @@ pub(super) struct Resumption {
     /// Numbered frames received over connections before this one.
     received: u64,
     outage: Option<Outage>,
-    /// Connections that broke without anything received.
+    /// Connections in a row that the peer's faults ended without anything received, and since when.
     fruitless: u32,
+    fruitless_since: Option<Time>,
     /// Bytes sent and received over connections before this one.
     pub(super) wire_before: (u64, u64),
     /// What the connection that was lost last has still to carry: what is wrong with it.
@@ -179,10 +181,13 @@ impl Session {
         let resumption = &mut self.resumption;
         if self.receiver.frames() > 0 {
             resumption.fruitless = 0;
+            resumption.fruitless_since = None;
         }
         if fault.is_some() && resumption.outage.is_none() {
-            resumption.fruitless += 1;
-            if resumption.fruitless > MOST_FRUITLESS {
+            resumption.fruitless = resumption.fruitless.saturating_add(1);
+            let since = *resumption.fruitless_since.get_or_insert(self.now);
+            let is_long = self.now.saturating_since(since) >= self.config.resume_within;
+            if resumption.fruitless > MOST_FRUITLESS && is_long {
                 return false;
             }
         }
@@ -218,6 +223,12 @@ impl Session {
     /// why it ends, so that the peer knows. Empty if it is nothing that the peer has done.
     pub fn take_farewell(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.resumption.farewell)
+    }
+
+    /// Connections in a row that ended by what the peer sent on them, with nothing received: whoever connects again waits the longer
+    /// the more there were.
+    pub const fn fruitless_connections(&self) -> u32 {
+        self.resumption.fruitless
     }
 
     /// Why a connection that names this session must not carry it on, and what to answer; `None` if it may, or if its hello has

@@ -478,7 +478,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         self.input_ended = false;
         self.sampled = None;
         if let Another::Dialed(redial) = &mut self.another {
-            redial.begin();
+            redial.begin_after(self.session.fruitless_connections());
         }
     }
 

@@ -98,8 +98,13 @@ impl<I: 'static> Redial<I> {
         }
     }
 
-    /// The connection is lost.
-    pub(super) fn begin(&mut self) {
+    /// The connection is lost, the last of so many that were of no use.
+    pub(super) fn begin_after(&mut self, fruitless: u32) {
+        self.attempts = self.attempts.max(fruitless);
+        self.begin();
+    }
+
+    fn begin(&mut self) {
         let wait = self.next_wait();
         self.state = RedialState::Waiting(Box::pin(tokio::time::sleep(wait)));
     }
@@ -368,7 +373,7 @@ mod tests {
         let (mut redial, mut same) = (redial(7), redial(7));
         for attempts in 1..10 {
             let before = tokio::time::Instant::now();
-            redial.begin();
+            redial.begin_after(0);
             let after = tokio::time::Instant::now();
             let wait = same.next_wait();
             let RedialState::Waiting(sleep) = &redial.state else {
@@ -384,6 +389,13 @@ mod tests {
             panic!("it is dialed");
         };
         assert!(redial.next_wait() <= FIRST);
+        // It stood each time, and was of no use.
+        let attempts = [1, 2, 3, 4].map(|fruitless| {
+            redial.attempts = 0;
+            redial.begin_after(fruitless);
+            redial.attempts
+        });
+        assert_eq!(attempts, [2, 3, 4, 5]);
     }
 
     #[test]

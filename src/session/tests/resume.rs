@@ -1,7 +1,7 @@
 //! Sessions that go on over another connection, step by step, and peers that make that hard.
 
 use super::*;
-use crate::wire::{Control, Hello, Resume, Role, Window};
+use crate::wire::{Control, Hello, Resume, Role};
 
 const TOKEN: [u8; 16] = [9; 16];
 const WITHIN: Duration = Duration::from_secs(20);
@@ -444,32 +444,6 @@ fn who_has_said_goodbye_is_allowed_to_forget() {
 }
 
 #[test]
-fn a_peer_that_errs_on_every_connection_is_given_up() {
-    let mut pair = resumable();
-    pair.open();
-    let mut connections = 0;
-    while pair.a.session.closed().is_none() {
-        cut(&mut pair);
-        reconnect(&mut pair);
-        connections += 1;
-        assert!(connections < 20);
-        let window = Window {
-            stream: StreamId::new(0).expect("a number"),
-            limit: 0,
-        };
-        let mut bytes = Vec::new();
-        Control::Window(window).put(&mut bytes);
-        pair.a.input.extend_from_slice(&bytes);
-        pair.a.run(pair.now);
-    }
-    assert!(matches!(
-        pair.a.session.closed(),
-        Some(Err(SessionError::Peer(_)))
-    ));
-    assert_eq!(connections, 9);
-}
-
-#[test]
 fn damaged_hellos_do_not_end_a_session_that_may_wait() {
     let mut pair = resumable();
     let id = pair.open();
@@ -489,6 +463,53 @@ fn damaged_hellos_do_not_end_a_session_that_may_wait() {
     pair.pass(Duration::from_millis(20));
     pair.pass(Duration::from_millis(20));
     assert_eq!(pair.b.payloads(id), [b"at last".as_slice()]);
+}
+
+#[test]
+fn a_peer_that_errs_each_time_is_given_up_when_that_has_lasted_as_long_as_an_outage_may() {
+    // What breaks a connection once both have said hello.
+    let err = |pair: &mut Pair| {
+        let mut nonsense = Vec::new();
+        Control::Close(Close {
+            stream: StreamId::new(90).expect("a number"),
+            code: CloseCode::Finished,
+        })
+        .put(&mut nonsense);
+        pair.b.input.extend_from_slice(&nonsense);
+        pair.b.run(pair.now);
+    };
+    let mut pair = resumable();
+    let id = pair.open();
+    pair.send(id, b"first");
+    pair.settle();
+    let (mut lasted, step) = (Duration::ZERO, WITHIN / 20);
+    for number in 1..=20 {
+        err(&mut pair);
+        assert_eq!(pair.b.session.closed(), None, "{number}");
+        assert_eq!(pair.b.session.fruitless_connections(), number);
+        cut(&mut pair);
+        pair.now = pair.now + step;
+        lasted += step;
+        reconnect(&mut pair);
+    }
+    assert_eq!(lasted, WITHIN);
+    // One message is enough to begin anew.
+    pair.send(id, b"second");
+    pair.settle();
+    err(&mut pair);
+    assert_eq!(pair.b.session.closed(), None);
+    assert_eq!(pair.b.session.fruitless_connections(), 1);
+    for _ in 0..20 {
+        cut(&mut pair);
+        pair.now = pair.now + step;
+        reconnect(&mut pair);
+        err(&mut pair);
+    }
+    let closed = pair.b.session.closed();
+    assert!(
+        matches!(closed, Some(Err(SessionError::Peer(_)))),
+        "{closed:?}"
+    );
 }
 
 #[test]
