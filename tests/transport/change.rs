@@ -1,15 +1,17 @@
-//! The link changes under a running connection: the decisions follow, over real sockets.
+//! The link, and what is sent, change under a running connection: the decisions follow, over real sockets.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tautline::codecs::Arm;
 use tautline::control::PolicyConfig;
 use tautline::generate::{Content, Generator};
 use tautline::relay::{LinkConfig, Relay};
 use tautline::session::{Decision, SessionConfig, StreamConfig};
-use tautline::transport::{Connection, Node, NodeConfig};
+use tautline::transport::{Connection, Node, NodeConfig, Stream};
 use tautline::units::BytesPerSec;
+use tokio::sync::mpsc;
 
 use crate::support::within;
 
@@ -57,9 +59,17 @@ fn summary(decisions: &VecDeque<Decision>) -> (f64, f64, f64) {
     )
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decisions_follow_a_link_that_changes() {
-    within(async {
+/// A node that says what it decides, connected through a relay to itself, and a stream whose messages' lengths are told when they
+/// have come.
+struct Through {
+    relay: Relay,
+    connection: Connection,
+    stream: Stream,
+    arrived: mpsc::UnboundedReceiver<usize>,
+}
+
+impl Through {
+    async fn new(link: LinkConfig) -> Self {
         let session = SessionConfig::default()
             .policy(PolicyConfig::default())
             .trace(true)
@@ -76,20 +86,51 @@ async fn decisions_follow_a_link_that_changes() {
             .parse()
             .expect("a socket address");
         let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
-        let relay = Relay::start(any, target, link(100.0)).expect("a free port");
+        let relay = Relay::start(any, target, link).expect("a free port");
         let tautline::relay::RelayAddr::Tcp(address) = *relay.local_addr() else {
             panic!("a TCP address");
         };
-        let sink = tokio::spawn(async move {
+        let (told, arrived) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
             let connection = listener.accept().await.expect("a connection");
             let stream = connection.accept().await.expect("open").expect("a stream");
-            while let Ok(Some(_)) = stream.recv().await {}
+            while let Ok(Some(message)) = stream.recv().await {
+                if told.send(message.payload.len()).is_err() {
+                    return;
+                }
+            }
         });
         let connection = node.connect(&address.into()).await.expect("a peer");
         let stream = connection
             .open("traffic", StreamConfig::default())
             .await
             .expect("open");
+        Self {
+            relay,
+            connection,
+            stream,
+            arrived,
+        }
+    }
+
+    /// Each once the one before has come.
+    async fn one_by_one(&mut self, messages: &[Bytes]) {
+        for message in messages {
+            self.stream.send(message.clone()).await.expect("open");
+            assert_eq!(self.arrived.recv().await, Some(message.len()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decisions_follow_a_link_that_changes() {
+    within(async {
+        let Through {
+            relay,
+            connection,
+            stream,
+            arrived: _arrived,
+        } = Through::new(link(100.0)).await;
         let messages: Vec<Bytes> = Generator::new(Content::Telecom, 5).take(5000).collect();
         let sender = tokio::spawn(async move {
             for message in messages.iter().cycle() {
@@ -109,7 +150,62 @@ async fn decisions_follow_a_link_that_changes() {
         // .. and a fast one is not.
         follows(&connection, |rate, heavy, _| rate > 50.0 && heavy < 0.5).await;
         sender.abort();
-        sink.abort();
+    })
+    .await;
+}
+
+/// Pieces of long messages.
+fn pieces(content: Content, len: usize) -> Vec<Bytes> {
+    let long = Generator::new(content, 7).take(8);
+    long.flat_map(|long| {
+        (0..long.len() / len)
+            .map(|piece| long.slice(piece * len..(piece + 1) * len))
+            .collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+/// The new best has the majority within 100 messages after a change of what is sent (step by step: each message is a block of its own, on a
+/// link so slow that what is best does not depend on how busy the machine is).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decisions_follow_what_is_sent_within_a_hundred_messages() {
+    const LEARNING: usize = 100;
+    const JUDGED: usize = 100;
+    within(async {
+        let mut through = Through::new(link(4.0)).await;
+        let zeros = pieces(Content::Zeros, 1500);
+        let telecom: Vec<Bytes> = Generator::new(Content::Telecom, 5).take(400).collect();
+        let media = pieces(Content::Media, 1500);
+        for (what, messages, helps) in [
+            ("zeros", &zeros, true),
+            ("telecom", &telecom, true),
+            ("media", &media, false),
+            ("telecom again", &telecom, true),
+        ] {
+            through.one_by_one(&messages[..LEARNING]).await;
+            let _ = through.connection.take_decisions().await;
+            through
+                .one_by_one(&messages[LEARNING..LEARNING + JUDGED])
+                .await;
+            let decisions = through.connection.take_decisions().await;
+            let decisions = decisions.expect("an open session");
+            // What costs a hundredth of the link's time and more does not pay where nothing becomes shorter.
+            let wrong = decisions.iter().filter(|decision| {
+                let nanos = tautline::codecs::prior_encode_nanos(decision.arm, 1500);
+                if helps {
+                    decision.arm == Arm::IDENTITY
+                } else {
+                    nanos > 30_000
+                }
+            });
+            let (wrong, all) = (wrong.count(), decisions.len());
+            assert!(all >= JUDGED, "{what}: {all} decisions");
+            assert!(
+                wrong * 2 < all,
+                "{what}: {wrong} of {all}, the last {:?}",
+                decisions.back()
+            );
+        }
     })
     .await;
 }

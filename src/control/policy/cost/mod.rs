@@ -409,6 +409,7 @@ impl Cost {
             self.current = Some((class, best.arm));
             return (best, Reason::Cheapest);
         };
+        let best = self.without_loss(situation, current, best);
         let loss = current.loss(best);
         let switching = self.history_lost(situation, current.arm, best.arm);
         if self.stayed < loss {
@@ -425,6 +426,17 @@ impl Cost {
         } else {
             (current, Reason::Kept)
         }
+    }
+
+    /// Where the best arm would have to see first what went out with the current one: the best of those without history, if it is better
+    /// than the current one and hardly worse than the best. It leaves all histories as they are, for those who need them.
+    fn without_loss(&self, situation: &Situation<'_>, current: Look, best: Look) -> Look {
+        let lost = self.history_lost(situation, current.arm, best.arm);
+        let alone = |look: &&Look| look.barred.is_none() && !situation.arms[look.arm].history;
+        let alone = self.looks.iter().find(alone).copied();
+        alone
+            .filter(|look| look.cost < current.cost && look.loss(best) * LEAST_HORIZON < lost)
+            .unwrap_or(best)
     }
 
     /// What a change from one history to another loses, in shares of a block's cost: the other has not seen what went out
@@ -527,8 +539,8 @@ impl Cost {
                     BACKLOG_SLACK,
                 ))
             && (stages.followers < 1.0) == (standing.followers < 1.0);
-        // Where it is a history that is kept, each block counts: to look again at all arms would be too dear.
-        let counts = same && self.switching > 0.0 && standing.loss > 0.0;
+        // Each block counts: to look again at all arms for each would be too dear.
+        let counts = same && standing.loss > 0.0;
         if counts {
             self.stayed += standing.loss;
         }
