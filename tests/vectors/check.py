@@ -734,6 +734,9 @@ class Side:
             self.partial.pop(stream, None)
             self.ended.add(stream)
             self.log.append(f"stream={stream} {fields['ended']}")
+        elif kind == 6:
+            if stream not in self.session.streams:
+                raise Bad("Unexpected")
         elif kind == 7:
             if self.gone and not fields["code"]:
                 raise Bad("Unexpected")
@@ -757,6 +760,8 @@ class Side:
                 self.left += fields["amount"]
                 if self.left >= 1 << 64:
                     raise Bad("FieldTooLarge")
+            elif stream not in self.session.streams:
+                raise Bad("Unexpected")
         elif kind == 13:
             if stream not in self.session.streams or self.gone or stream in self.ended:
                 raise Bad("Unexpected")
