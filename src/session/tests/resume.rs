@@ -357,6 +357,7 @@ fn a_peer_that_breaks_the_protocol_hears_why_and_the_session_goes_on() {
     assert_eq!(pair.a.payloads(theirs), [b"under way"]);
 }
 
+#[cfg(feature = "zstd")]
 #[test]
 fn a_session_that_is_over_says_nothing_after_its_last_word() {
     let mut pair = Pair::new(&config("zstd:1+history".parse().expect("an arm")));
