@@ -66,6 +66,7 @@
 //! | `dictionary-cache` | a directory that keeps dictionaries | yes |
 //! | `eventlog` | cyclic in-memory logs of events | no |
 //! | `pmu` | a monitor of hardware and software counters | no |
+//! | `loadgen` | leeches, and the replication of a recorded system by them | no |
 //! | `corpus` | readers of message containers and captures | no |
 //! | `generate` | seeded generators of messages | no |
 //! | `relay` | a rate-limited relay between sockets | no |
@@ -93,6 +94,8 @@ pub mod envelope;
 pub mod eventlog;
 #[cfg(feature = "generate")]
 pub mod generate;
+#[cfg(feature = "loadgen")]
+pub mod loadgen;
 #[cfg(feature = "pmu")]
 pub mod pmu;
 #[cfg(feature = "relay")]
