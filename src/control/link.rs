@@ -177,6 +177,13 @@ const MOST_NEWS: u32 = 16;
 const FILLED: f64 = 0.8;
 /// Faster than any link; memory to memory.
 const MOST_ASSUMED: f64 = 100e9;
+/// What a socket of this machine passes at best, bytes per second: between this and what has passed lies the rate of a fast link
+/// that was never seen busy.
+const MEMORY: f64 = 10e9;
+/// A first rate is known after so long under backlog; after twice that if more has passed before by [`FAR`]; and after so long on a
+/// link that is [`FAST`]: there it is the ends that are slow, mostly, and it makes little difference. Arbitrary.
+const FIRST_SPAN: Duration = CLEAR_SPAN;
+const FIRST_FAST_SPAN: Duration = Duration::from_millis(16);
 /// What a lower bound loses with each sample below it, so that it does not outlive its link.
 const BOUND_DECAY: f64 = 0.98;
 /// Lone blocks from which on their slope is trusted. Arbitrary.
@@ -283,10 +290,16 @@ impl LinkEstimator {
             // A first rate stands for long where little else shows one: not from a moment.
             self.early.0 += rate * time.as_secs_f64();
             self.early.1 += time;
-            if self.early.1 >= CLEAR_SPAN {
-                let rate = self.early.0 / self.early.1.as_secs_f64();
-                self.busy_rate = Some(rate);
-                self.doubt.on_rate(0.0, rate);
+            let mean = self.early.0 / self.early.1.as_secs_f64().max(1e-9);
+            let is_contradicted = self.bound().is_some_and(|bound| bound > FAR * mean);
+            let needed = match (mean > FAST, is_contradicted) {
+                (true, _) => FIRST_FAST_SPAN,
+                (false, true) => FIRST_SPAN * 2,
+                (false, false) => FIRST_SPAN,
+            };
+            if self.early.1 >= needed {
+                self.busy_rate = Some(mean);
+                self.doubt.on_rate(0.0, mean);
             }
             return;
         };
@@ -451,7 +464,7 @@ impl LinkEstimator {
     pub fn likely_rate(&self) -> f64 {
         match self.rate() {
             LinkRate::About(rate) => rate.get(),
-            LinkRate::AtLeast(rate) => rate.get().max(self.assumed),
+            LinkRate::AtLeast(rate) => beyond(rate.get()).max(self.assumed),
             LinkRate::Unknown => self.assumed,
         }
     }
@@ -485,6 +498,12 @@ impl LinkEstimator {
         bound.map_or(LinkRate::Unknown, LinkRate::AtLeast)
     }
 
+    /// Whether it was seen to carry so much that it is the ends that are slow, mostly.
+    pub(crate) fn is_fast(&self) -> bool {
+        let known = self.busy_rate.or(self.bound());
+        known.is_some_and(|rate| rate > FAST)
+    }
+
     fn bound(&self) -> Option<f64> {
         match (self.lower_bound, self.passage_bound) {
             (Some(one), Some(other)) => Some(one.max(other)),
@@ -504,6 +523,16 @@ impl LinkEstimator {
 /// Bytes per second, no faster than any link whatever a peer says; `None` if nothing passed or no time.
 fn rate_of(bytes: u64, time: Duration) -> Option<f64> {
     BytesPerSec::from_transfer(bytes, time).map(|rate| rate.get().min(MOST_ASSUMED))
+}
+
+/// The rate to reckon with where at least `bound` has passed: on a fast link the one at which a byte takes what it takes in the mean
+/// over all rates from there up to [`MEMORY`], none of a decade more likely than those of another.
+fn beyond(bound: f64) -> f64 {
+    if (FAST..MEMORY).contains(&bound) {
+        (MEMORY / bound).ln() / (1.0 / bound - 1.0 / MEMORY)
+    } else {
+        bound
+    }
 }
 
 /// What a rate over `time` counts: over a short one, timers and schedulers do as much to it as the link.
@@ -537,6 +566,41 @@ mod tests {
         link.record_delivery(1000, Duration::from_millis(100), Fed::Overlapping);
         link.record_delivery(1000, Duration::from_millis(100), Fed::Idle);
         assert!((link.link_rate().expect("measured").get() - 1e7).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_moment_of_backlog_on_a_link_that_was_fast_is_no_rate() {
+        let mut link = LinkEstimator::default();
+        let micros = Duration::from_micros;
+        link.record_delivery(1_000_000, micros(200), Fed::Overlapping);
+        // Somebody else had the processors.
+        link.record_delivery(65_536, micros(1200), Fed::Backlogged);
+        assert!(matches!(link.rate(), LinkRate::AtLeast(_)), "{link:?}");
+        for _ in 0..20 {
+            link.record_delivery(65_536, micros(1200), Fed::Backlogged);
+        }
+        let LinkRate::About(rate) = link.rate() else {
+            panic!("{link:?}");
+        };
+        assert!((rate.get() / 54.6e6 - 1.0).abs() < 0.01, "{rate:?}");
+    }
+
+    #[test]
+    fn a_fast_link_that_was_never_busy_is_taken_for_a_faster_one() {
+        let reckoned = |rate: f64| {
+            let mut link = LinkEstimator::default();
+            link.record_delivery(rate as u64, Duration::from_secs(1), Fed::Overlapping);
+            link.likely_rate()
+        };
+        // As fast as assumed is nothing special.
+        assert!((reckoned(130e6) / 130e6 - 1.0).abs() < 1e-6);
+        let mut last = 0.0;
+        for rate in [0.4e9, 1e9, 2e9, 5e9, 9.9e9] {
+            let faster = reckoned(rate);
+            assert!(faster > rate && faster > last && faster < MEMORY, "{rate}");
+            last = faster;
+        }
+        assert!((reckoned(20e9) / 20e9 - 1.0).abs() < 1e-6);
     }
 
     #[test]

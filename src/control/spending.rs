@@ -14,6 +14,8 @@ const GAIN: f64 = 0.1;
 /// More than so many times what is known, and this much, ns, is somebody else's doing.
 const MOST: f64 = 3.0;
 const SLACK: f64 = 50e3;
+/// Two blocks that are so far apart had something to wait for. Arbitrary.
+const MOST_BETWEEN: Duration = Duration::from_micros(500);
 /// A block that took more than so many times its processor time waited for its turn once, which is not how all will go.
 /// Arbitrary.
 const MOST_STRETCHED: u32 = 16;
@@ -44,29 +46,66 @@ pub(crate) struct Overhead {
     /// much longer.
     elapsed: Mean,
     processor: Mean,
-    emitted_at: Option<Time>,
+    emitted: Option<Emitted>,
+    /// What `emitted` was, while a block is on its way that was decided on at the same time.
+    at_once: Option<Emitted>,
+}
+
+/// Blocks that were put out since a time.
+#[derive(Clone, Copy, Debug)]
+struct Emitted {
+    since: Time,
+    blocks: u32,
 }
 
 impl Overhead {
     /// Another connection begins.
     pub(crate) fn restart(&mut self) {
-        self.emitted_at = None;
+        self.emitted = None;
+        self.at_once = None;
     }
 
-    /// A block was put out; whether the next one follows at once.
-    pub(crate) fn on_emitted(&mut self, now: Time, goes_on: bool) {
-        self.emitted_at = goes_on.then_some(now);
+    /// A block was put out that was decided on at `since`, or so much later as its codec took; whether the next one follows at once.
+    pub(crate) fn on_emitted(&mut self, since: Time, goes_on: bool) {
+        let before = self.at_once.take();
+        let (since, blocks) = before.map_or((since, 1), |before| (before.since, before.blocks + 1));
+        self.emitted = goes_on.then_some(Emitted { since, blocks });
     }
 
     /// The next one is decided on; whether the socket refused bytes meanwhile.
     pub(crate) fn on_decision(&mut self, now: Time, was_blocked: bool) {
-        if let Some(since) = self.emitted_at.take().filter(|_| !was_blocked) {
-            self.between.record(now.saturating_since(since));
+        let Some(emitted) = self.emitted.take().filter(|_| !was_blocked) else {
+            return;
+        };
+        if now > emitted.since {
+            let time = now.saturating_since(emitted.since);
+            if time < MOST_BETWEEN {
+                self.between.record(time / emitted.blocks);
+            }
+        } else {
+            self.at_once = Some(emitted);
+        }
+    }
+
+    /// A block that was decided on at `decided` is back from its codec, which took `encode`; says since when the time is none of
+    /// the codec's. Of one that a worker had, what it took besides is what handing it over took.
+    pub(crate) fn on_returned(
+        &mut self,
+        now: Time,
+        decided: Time,
+        encode: Duration,
+        was_handed_over: bool,
+    ) -> Time {
+        if was_handed_over {
+            self.on_handed_over(now.saturating_since(decided), encode);
+            now
+        } else {
+            now.min(decided + encode)
         }
     }
 
     /// A block that a worker encoded took so long from its decision on, `encode` of it the codec.
-    pub(crate) fn on_handed_over(&mut self, taken: Duration, encode: Duration) {
+    fn on_handed_over(&mut self, taken: Duration, encode: Duration) {
         self.handover.record(taken.saturating_sub(encode));
     }
 
@@ -214,6 +253,25 @@ mod tests {
             overhead.on_encoded(Duration::ZERO, micros(100));
         }
         assert!(overhead.stretch() >= 1.0 && overhead.stretch() < 5.0);
+    }
+
+    #[test]
+    fn blocks_that_are_decided_on_at_once_share_the_time() {
+        let at = |micros| Time::ZERO + Duration::from_micros(micros);
+        let mut overhead = Overhead::default();
+        for round in 0..50 {
+            // Two blocks while the clock is read once, every 80 µs.
+            overhead.on_decision(at(80 * round), false);
+            overhead.on_emitted(at(80 * round), true);
+            overhead.on_decision(at(80 * round), false);
+            overhead.on_emitted(at(80 * round), true);
+        }
+        assert!((overhead.nanos() - 40e3).abs() < 1.0, "{overhead:?}");
+        // What follows a full socket says nothing, nor what waited for something else.
+        overhead.on_decision(at(4_000), true);
+        overhead.on_emitted(at(4_000), true);
+        overhead.on_decision(at(9_000), false);
+        assert!((overhead.nanos() - 40e3).abs() < 1.0, "{overhead:?}");
     }
 
     #[test]

@@ -123,9 +123,7 @@ impl Sender {
         if self.shadows.is_idle() {
             overhead.on_encoded(time.elapsed, time.processor);
         }
-        if likely > MAX_INLINE {
-            overhead.on_handed_over(now.saturating_since(decided), time.elapsed);
-        }
+        let since = overhead.on_returned(now, decided, time.elapsed, likely > MAX_INLINE);
         let encode = time.processor;
         self.budget.spend(now, encode);
         self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(encode));
@@ -202,7 +200,7 @@ impl Sender {
             self.output.recycle(wire);
             Arm::IDENTITY
         };
-        self.on_emitted(now, sent_as, start, encode, streams, path);
+        self.on_emitted(since, sent_as, start, encode, streams, path);
         // While it was with its codec, the memory for histories may have become less.
         self.put_defines(None);
     }
@@ -254,7 +252,7 @@ impl Sender {
 
     fn on_emitted(
         &mut self,
-        now: Time,
+        since: Time,
         arm: Arm,
         start: u64,
         encode: Duration,
@@ -265,7 +263,9 @@ impl Sender {
         let was_blocked = core::mem::take(&mut path.was_blocked);
         // Where the system does not say what it holds, a socket that was full has at least drained since.
         let held = path.unsent().map_or(was_blocked, |unsent| unsent > 0);
-        let fed = if self.block_waits(start) || held {
+        // On a fast link it may wait for no more than its turn to be written.
+        let is_refused = path.blocked_since.is_some() || !path.known.link.is_fast();
+        let fed = if self.block_waits(start) && is_refused || held {
             Fed::Backlogged
         } else if self.run > 0 && self.period.follows && arm != Arm::IDENTITY {
             Fed::EndBound
@@ -275,7 +275,7 @@ impl Sender {
         self.last_block_start = start;
         self.last_block_end = self.output.position();
         let goes_on = !self.ready.is_empty() && self.output.len() < self.output_limit;
-        path.known.codecs.overhead.on_emitted(now, goes_on);
+        path.known.codecs.overhead.on_emitted(since, goes_on);
         self.inflight.on_block(
             wire_len,
             self.builder.plain_len,

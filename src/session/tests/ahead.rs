@@ -1,7 +1,7 @@
 //! What is built before the link can take it.
 
 use super::*;
-use crate::control::Fed;
+use crate::control::{Fed, LinkRate};
 use crate::wire::Frame;
 
 /// Frames of blocks in bytes that end with a whole frame.
@@ -94,4 +94,33 @@ fn of_a_backlog_no_more_than_one_block_waits_for_a_busy_link() {
         pair.settle();
         assert_eq!(pair.b.payloads(id).len(), 4000, "{policy:?}");
     }
+}
+
+#[test]
+fn on_a_fast_link_blocks_that_wait_for_their_turn_to_be_written_do_not_show_a_busy_one() {
+    let mut pair = Pair::new(&config(PolicyConfig::None).send_queue(1 << 20));
+    let id = pair.open();
+    let link = &mut pair.a.session.path.known.link;
+    link.record_delivery(1_000_000, Duration::from_millis(1), Fed::Overlapping);
+    for round in 0..100 {
+        for _ in 0..32 {
+            pair.send(id, &[7; 4000]);
+        }
+        pair.now = pair.now + Duration::from_millis(1);
+        // Those that follow the first one are built before that is written; acknowledged are they one by one.
+        let bytes = pair.a.encode_all(pair.now);
+        assert!(blocks(&bytes) > 1);
+        pair.a.session.handle_written(pair.now, bytes.len());
+        for part in bytes.chunks(66_000) {
+            pair.b.input.extend_from_slice(part);
+            let back = pair.b.run(pair.now);
+            pair.a.input.extend_from_slice(&back);
+            pair.a.run(pair.now);
+            pair.now = pair.now + Duration::from_millis(1);
+        }
+        pair.settle();
+        let rate = pair.a.session.path.known.link.rate();
+        assert!(matches!(rate, LinkRate::AtLeast(_)), "{round}: {rate:?}");
+    }
+    assert_eq!(pair.b.payloads(id).len(), 3200);
 }

@@ -575,7 +575,7 @@ impl Cost {
             && self
                 .looks
                 .iter()
-                .all(|look| look.arm == 0 || look.least_cost > 1.2 * plain);
+                .all(|look| look.arm == 0 || is_hopeless(look.least_cost, plain));
         let left = if hopeless {
             HOPELESS_REUSE
         } else if small {
@@ -667,8 +667,18 @@ impl Cost {
             }
         }
         if into.is_empty() && self.skipped >= RESAMPLE {
-            // On processors that are busy, no more than a little of what blocks cost since.
-            let most = RESAMPLE_SHARE * chosen.cost * f64::from(self.skipped) / price;
+            // On processors that are busy, no more than a little of what blocks cost since; and less where nothing helps anyway.
+            let hopeless = current == 0
+                && self
+                    .looks
+                    .iter()
+                    .all(|look| look.arm == 0 || is_hopeless(look.least_cost, chosen.cost));
+            let share = if hopeless {
+                RESAMPLE_SHARE / 4.0
+            } else {
+                RESAMPLE_SHARE
+            };
+            let most = share * chosen.cost * f64::from(self.skipped) / price;
             // Nobody promises anything: the one that comes nearest, or was measured longest ago.
             self.oldest_turn = !self.oldest_turn;
             let oldest = self.oldest_turn;
@@ -740,6 +750,11 @@ impl Cost {
     pub(super) fn own_mut(&mut self) -> &mut Model {
         &mut self.own
     }
+}
+
+/// Whether what costs at least so much can't be better than plain blocks, however wrong it is.
+fn is_hopeless(least_cost: f64, plain: f64) -> bool {
+    least_cost > 1.2 * plain
 }
 
 /// What the arm by which others are measured typically takes to decode, ns.
