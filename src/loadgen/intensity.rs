@@ -12,7 +12,11 @@ impl Intensity {
 
     /// `share`, or the nearest that there is; what is not a number is none.
     pub fn new(share: f64) -> Self {
-        Self(if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) })
+        Self(if share.is_nan() {
+            0.0
+        } else {
+            share.clamp(0.0, 1.0)
+        })
     }
 
     /// The share, 0 to 1.
