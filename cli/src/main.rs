@@ -62,7 +62,7 @@ enum Command {
     /// Counts what hardware and kernel do for processes and processors.
     #[cfg(target_os = "linux")]
     Monitor(monitor::MonitorArguments),
-    /// Load: leeches that take a resource from others.
+    /// Load: leeches that take a resource from others, and the load of a system recorded and made again by them.
     #[cfg(target_os = "linux")]
     Load(load::LoadArguments),
     /// What bench, monitor, events and traces have written, as one HTML page with plots.

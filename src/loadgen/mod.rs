@@ -24,6 +24,7 @@
 //!   It cannot outlive its process.
 //! * **[`Topology`]** says which processors and caches there are, and what of it the system says and what is assumed.
 //! * **A [`Pattern`]** is a walk through memory that misses caches as often as was asked ([`MissRatios`]); [`cache`] simulates those caches.
+//! * **[`replica`]** records the load of a system and makes it again: profile, model, and a replay that finds how much each leech is to take.
 //!
 //! Source: M. Jägemar, *Utilizing hardware monitoring to improve the quality of service and performance of industrial systems* (2018), chapter 6.
 
@@ -34,6 +35,7 @@ mod intensity;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod leech;
 mod pattern;
+pub mod replica;
 mod resource;
 mod topology;
 
