@@ -1,5 +1,5 @@
-//! The `tautline` program: a demonstration, an echo, a sender, a bench, message containers, dictionaries, a monitor, and
-//! reports of what these have found.
+//! The `tautline` program: a demonstration, an echo, a sender, a bench, message containers, dictionaries, a monitor,
+//! leeches, and reports of what these have found.
 
 #[cfg(unix)]
 mod bench;
@@ -12,6 +12,8 @@ mod events;
 mod explain;
 mod failure;
 mod figures;
+#[cfg(target_os = "linux")]
+mod load;
 #[cfg(target_os = "linux")]
 mod monitor;
 mod rate;
@@ -60,6 +62,9 @@ enum Command {
     /// Counts what hardware and kernel do for processes and processors.
     #[cfg(target_os = "linux")]
     Monitor(monitor::MonitorArguments),
+    /// Load: leeches that take a resource from others, and the load of a system recorded and made again by them.
+    #[cfg(target_os = "linux")]
+    Load(load::LoadArguments),
     /// What bench, monitor, events and traces have written, as one HTML page with plots.
     Report(report::ReportArguments),
     /// Dictionaries: made of messages, looked into, checked.
@@ -82,6 +87,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Report(arguments) => return report::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Monitor(arguments) => return monitor::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Load(arguments) => return load::run(&arguments),
         other => other,
     };
     #[cfg(unix)]
@@ -103,7 +110,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Top(arguments) => events::run_top(arguments).await,
             Command::Corpus(_) | Command::Dict(_) | Command::Report(_) => Ok(()),
             #[cfg(target_os = "linux")]
-            Command::Monitor(_) => Ok(()),
+            Command::Monitor(_) | Command::Load(_) => Ok(()),
         }
     });
     // Codec work that is still going on is of no use to anybody.

@@ -172,28 +172,34 @@ fn ring(lines: usize) -> Vec<Line> {
 
 /// Nanoseconds of a wrong prediction: the same branches, in an order that is known and in one that is not, half of which is guessed wrongly.
 fn branch(clock: &mut impl FnMut() -> Duration) -> f64 {
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut time = |mask: u64| {
-        quickest(clock, LOADS, |count| {
-            let mask = black_box(mask);
-            let mut sum = 0_u64;
-            for _ in 0..count {
-                // Never the same twice: predictors learn thousands of choices.
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                // Opaque on both sides, so that it stays a branch.
-                if random & mask == 0 {
-                    sum = black_box(sum + 1);
-                } else {
-                    sum = black_box(sum ^ 3);
-                }
-            }
-            black_box(sum);
-        })
-    };
+    let mut random = FIRST_RANDOM;
+    let mut time = |mask: u64| quickest(clock, LOADS, |count| branches(&mut random, mask, count));
     let (unknown, known) = (time(1 << 33), time(0));
     (2.0 * (unknown - known)).max(0.0)
+}
+
+/// What [`branches`] begin with; anything but 0.
+pub(crate) const FIRST_RANDOM: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// `count` branches that go one way where the bits of `mask` are all clear in a random number: always with none, half the time with one.
+pub(crate) fn branches(random: &mut u64, mask: u64, count: usize) {
+    let mask = black_box(mask);
+    let mut sum = 0_u64;
+    let mut number = *random;
+    for _ in 0..count {
+        // Never the same twice: predictors learn thousands of choices.
+        number ^= number << 13;
+        number ^= number >> 7;
+        number ^= number << 17;
+        // Opaque on both sides, so that it stays a branch.
+        if number & mask == 0 {
+            sum = black_box(sum + 1);
+        } else {
+            sum = black_box(sum ^ 3);
+        }
+    }
+    black_box(sum);
+    *random = number;
 }
 
 #[cfg(test)]

@@ -78,6 +78,8 @@ mod totals;
 mod write;
 
 pub use self::calibrate::{CacheSizes, Calibration, calibrate};
+#[cfg(all(feature = "loadgen", any(target_os = "linux", target_os = "android")))]
+pub(crate) use self::calibrate::{FIRST_RANDOM, branches};
 pub use self::config::{MAX_PLACES, MAX_SLOTS, MonitorConfig};
 pub use self::counters::{CounterId, Counters, Facts, GroupReading, MAX_EVENTS, Task};
 pub use self::cpi::{CpiPart, CpiStack};

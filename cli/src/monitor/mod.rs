@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &MonitorArguments) -> Result<(), Failure> {
 }
 
 /// A thread of its own, so that the one that counts is asked for nothing else.
-fn watch_for_signals(is_interrupted: &Arc<AtomicBool>) -> Result<(), Failure> {
+pub(crate) fn watch_for_signals(is_interrupted: &Arc<AtomicBool>) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let runtime = tokio::runtime::Builder::new_current_thread()

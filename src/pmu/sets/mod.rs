@@ -126,7 +126,7 @@ impl Metric {
     }
 
     /// Its value, given those of the set's events and gauges by index, and how long they were counted.
-    pub(super) fn value(
+    pub(crate) fn value(
         &self,
         event: impl Fn(usize) -> Option<f64>,
         gauge: impl Fn(usize) -> Option<f64>,

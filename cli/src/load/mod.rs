@@ -1,0 +1,82 @@
+//! `tautline load`: load that takes resources from others, and that of a system recorded and made again.
+
+mod life;
+mod list;
+mod model;
+mod record;
+mod replay;
+mod run;
+mod spec;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Load: leeches that take a resource from others, and the load of a system recorded and made again by them.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArguments {
+    #[command(subcommand)]
+    command: LoadCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LoadCommand {
+    /// Takes resources for some time: processor, caches, memory, translations, branches, page faults, context switches.
+    Run(run::RunArguments),
+    /// Records how metrics of a process, of processors or of the whole system go with time.
+    Record(record::RecordArguments),
+    /// Makes a model of a profile: what a replay is to reach.
+    Model(model::ModelArguments),
+    /// Makes the metrics of this machine what a model says, with leeches.
+    Replay(replay::ReplayArguments),
+}
+
+pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        LoadCommand::Run(arguments) => run::run(arguments),
+        LoadCommand::Record(arguments) => record::run(arguments),
+        LoadCommand::Model(arguments) => model::run(arguments),
+        LoadCommand::Replay(arguments) => replay::run(arguments),
+    }
+}
+
+/// Seconds, a tenth at least.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("seconds, from 0.1 to 86400".to_owned()),
+    }
+}
+
+/// A value with a few digits, however large.
+fn number(value: f64) -> String {
+    match value.abs() {
+        _ if !value.is_finite() => "-".to_owned(),
+        size if size >= 1e6 => format!("{:.3}M", value / 1e6),
+        size if size >= 1e4 => format!("{:.2}k", value / 1e3),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_a_few_digits_and_what_is_none_a_dash() {
+        let texts = [f64::NAN, 0.25, 12.345, 512.3, 23_456.0, 2.5e6].map(number);
+        assert_eq!(texts, ["-", "0.2500", "12.35", "512", "23.46k", "2.500M"]);
+    }
+
+    #[test]
+    fn times_are_seconds_within_a_day() {
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        for text in ["0", "-1", "x", "nan", "1e9"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}

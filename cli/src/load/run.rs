@@ -1,0 +1,181 @@
+//! `tautline load run`: leeches for some time.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Args;
+use tautline::loadgen::{
+    Leech, LeechConfig, LeechError, LeechStats, MAX_LENGTH, MissRatios, NetworkConfig, Resource,
+    Topology,
+};
+use tautline::transport::Address;
+
+use super::spec::{LeechSpec, misses};
+use super::{life, list};
+use crate::failure::{Failure, say};
+use crate::text;
+
+/// The most leeches at a time.
+const MAX_LEECHES: usize = 1024;
+/// How often it is looked whether all is over.
+const LOOK: Duration = Duration::from_millis(50);
+/// A share that is further off than this was not held: the target of step 6.
+const HELD: f64 = 0.02;
+
+/// Takes resources for some time, each leech a share of one processor.
+///
+/// The leeches end with the time, with Ctrl-C, and with the program that started this one.
+#[derive(Debug, Args)]
+#[command(after_long_help = MEANING)]
+pub(crate) struct RunArguments {
+    /// KIND[:INTENSITY][@PROCESSOR], as in cpu, l2:0.3 or cpu:0.5@1. May be repeated; --list shows the kinds.
+    #[arg(long, value_name = "LEECH", required_unless_present = "list")]
+    leech: Vec<LeechSpec>,
+    /// Percentages of data accesses that miss L1D and of those that miss the last cache, as in 3.3,22: of leeches l1, l2, llc and memory.
+    #[arg(long, value_name = "L1D%,LLC%", value_parser = misses)]
+    misses: Option<MissRatios>,
+    /// Where a leech network sends messages to: HOST:PORT, tls:HOST:PORT, quic:HOST:PORT or unix:PATH, of a tautline echo, say.
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<Address>,
+    /// The logical processor of those leeches that name none.
+    #[arg(long, value_name = "N")]
+    pin: Option<u32>,
+    /// How long, seconds.
+    #[arg(long = "for", value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    length: Duration,
+    /// Shows leeches, processors and caches, and what of them is assumed, and takes nothing.
+    #[arg(long)]
+    list: bool,
+    /// With --list: measures whether the caches show in what loads take (a second or two).
+    #[arg(long, requires = "list")]
+    calibrate: bool,
+}
+
+const MEANING: &str = "\
+An intensity is a share of one processor's time, 0 to 1, held against the leech's own processor time. Where
+others want the processor too, it may not be had; the summary says so.";
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let most = MAX_LENGTH.as_secs_f64();
+    match text.parse() {
+        Ok(seconds) if (0.0..=most).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("seconds, from 0 to {most}")),
+    }
+}
+
+pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    if arguments.list {
+        let topology = Topology::of_system(Path::new("/"), arguments.pin);
+        return list::print(&topology, arguments.calibrate);
+    }
+    if arguments.leech.len() > MAX_LEECHES {
+        return Err(Failure::Error(format!(
+            "{} leeches: there may be {MAX_LEECHES}",
+            arguments.leech.len()
+        )));
+    }
+    if arguments.misses.is_some() && !arguments.leech.iter().any(|spec| has_misses(spec.resource)) {
+        return Err(Failure::Error(
+            "--misses: none of these leeches has miss ratios; l1, l2, llc and memory have"
+                .to_owned(),
+        ));
+    }
+    let is_over = life::watch()?;
+    let mut leeches = Vec::new();
+    for spec in &arguments.leech {
+        leeches.push((*spec, start(*spec, arguments)?));
+    }
+    let is_watched = std::io::stdout().is_terminal();
+    let mut before: Vec<LeechStats> = leeches.iter().map(|(_, leech)| leech.stats()).collect();
+    let mut looks = 0_u32;
+    while !is_over.load(Ordering::Relaxed)
+        && !leeches.iter().all(|(_, leech)| leech.stats().is_over)
+    {
+        std::thread::sleep(LOOK);
+        looks += 1;
+        if is_watched && looks % 20 == 0 {
+            for ((spec, leech), before) in leeches.iter().zip(&mut before) {
+                let now = leech.stats();
+                say!("{}", line(*spec, &now.since(before)))?;
+                *before = now;
+            }
+        }
+    }
+    let is_interrupted = is_over.load(Ordering::Relaxed);
+    if is_watched {
+        say!("in all:")?;
+    }
+    for (spec, leech) in leeches {
+        say!("{}", line(spec, &leech.stop()))?;
+    }
+    if is_interrupted {
+        return Err(Failure::Interrupted);
+    }
+    Ok(())
+}
+
+fn has_misses(resource: Resource) -> bool {
+    matches!(resource, Resource::Data(_))
+}
+
+fn start(spec: LeechSpec, arguments: &RunArguments) -> Result<Leech, Failure> {
+    let processor = spec.processor.or(arguments.pin);
+    let started = match (spec.resource, &arguments.to) {
+        (Resource::Network, Some(address)) => {
+            let mut config = NetworkConfig::new(address.clone())
+                .intensity(spec.intensity)
+                .length(arguments.length);
+            if let Some(processor) = processor {
+                config = config.processor(processor);
+            }
+            Leech::network(config)
+        }
+        (resource, _) => {
+            let mut config = LeechConfig::new(resource)
+                .intensity(spec.intensity)
+                .length(arguments.length);
+            if let Some(processor) = processor {
+                config = config.processor(processor);
+            }
+            if let (Some(misses), true) = (arguments.misses, has_misses(resource)) {
+                config = config.misses(misses);
+            }
+            Leech::start(config)
+        }
+    };
+    started.map_err(|error| match error {
+        LeechError::NoAddress => {
+            Failure::Error("leech network: --to says where it sends".to_owned())
+        }
+        other => Failure::of(&format!("leech {}", spec.resource), &other),
+    })
+}
+
+/// `cpu            held 0.500 of 0.5, 12345678 operations/s`.
+fn line(spec: LeechSpec, stats: &LeechStats) -> String {
+    let (asked, held) = (spec.intensity.share(), stats.share());
+    let mut line = format!(
+        "{:<16} held {held:.3} of {asked}, {:.0} {}/s",
+        spec.resource,
+        text::per_second(stats.operations, stats.wall),
+        spec.resource.operation()
+    );
+    if let Some(nanos) = stats.access_nanos() {
+        line += &format!(", {nanos:.1} ns each");
+    }
+    if let Some(misses) = stats.misses {
+        line += &format!(", misses {misses}");
+    }
+    if (held - asked).abs() > HELD {
+        line += &match stats.waited {
+            Some(waited) => format!(
+                "; not held: it waited {} for a processor",
+                text::time(waited)
+            ),
+            None => "; not held".to_owned(),
+        };
+    }
+    line
+}

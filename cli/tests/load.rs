@@ -1,0 +1,231 @@
+//! `tautline load run`, as a user runs it.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::support::{Echo, deadline, finish, run, start, tautline, text};
+
+#[test]
+fn each_leech_has_a_line_with_what_it_held() {
+    let output = run(&[
+        "load",
+        "run",
+        "--for",
+        "0.4",
+        "--leech",
+        "cpu:0.1",
+        "--leech",
+        "l2:0.1",
+        "--leech",
+        "page-faults:0.1",
+        "--leech",
+        "context-switches:0.1",
+        "--misses",
+        "3.3,0",
+    ]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 4, "{out}");
+    for (line, words) in lines.iter().zip([
+        ["cpu", "of 0.1, ", "operations/s"],
+        ["l2", "ns each", "misses 3.30 % L1D, 0.00 % LLC"],
+        ["page-faults", "of 0.1, ", "faults/s"],
+        ["context-switches", "of 0.1, ", "switches/s"],
+    ]) {
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    }
+}
+
+#[test]
+fn a_leech_of_the_network_sends_to_an_echo() {
+    let mut echo = Echo::start_unguarded();
+    let address = echo.address.clone();
+    let output = run(&[
+        "load",
+        "run",
+        "--for",
+        "0.5",
+        "--leech",
+        "network:0.1",
+        "--to",
+        &address,
+    ]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    let rate = out
+        .split(" messages/s")
+        .next()
+        .and_then(|text| text.rsplit(' ').next());
+    assert!(
+        rate.and_then(|rate| rate.parse::<f64>().ok())
+            .is_some_and(|rate| rate > 0.0),
+        "{out}"
+    );
+    echo.child.kill().expect("a child");
+    echo.child.wait().expect("a child");
+    for (arguments, word) in [
+        (&["--to", address.as_str()][..], "leech network: "),
+        (&[], "--to says where it sends"),
+    ] {
+        let output = run(&[&["load", "run", "--leech", "network"], arguments].concat());
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.contains(word), "{err}");
+    }
+}
+
+#[test]
+fn the_list_says_what_is_detected_and_what_assumed() {
+    let output = run(&["load", "run", "--list"]);
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for name in ["context-switches", "processors (", "L1D", "LLC"] {
+        assert!(out.contains(name), "{out}");
+    }
+    let caches: Vec<&str> = out.lines().filter(|line| line.contains(" KiB, ")).collect();
+    assert!(caches.len() >= 2, "{out}");
+    assert!(
+        caches
+            .iter()
+            .all(|line| line.contains("(detected)") || line.contains("(assumed: ")),
+        "{out}"
+    );
+}
+
+#[test]
+fn bad_input_is_refused_with_the_reason() {
+    for (arguments, code, word) in [
+        (
+            &["--leech", "gpu"][..],
+            2,
+            "there are cpu, fpu, l1, l2, llc, memory",
+        ),
+        (&["--leech", "cpu:1.5"], 2, "0 to 1"),
+        (&["--leech", "cpu@x"], 2, "no number of a processor"),
+        (&[], 2, "--leech"),
+        (&["--leech", "cpu", "--for", "1e9"], 2, "seconds, from 0"),
+        (&["--leech", "l1", "--misses", "x"], 2, "two percentages"),
+        (
+            &["--leech", "cpu", "--misses", "1,1"],
+            1,
+            "none of these leeches has miss ratios",
+        ),
+        (
+            &["--leech", "cpu@1000"],
+            1,
+            "processor 1000 cannot be had; this process may run on ",
+        ),
+        (
+            &["--leech", "cpu", "--pin", "4000000000"],
+            1,
+            "processor 4000000000 cannot be had",
+        ),
+    ] {
+        let output = run(&[&["load", "run"], arguments].concat());
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} {err}");
+        assert!(err.contains(word), "{arguments:?} {err}");
+    }
+}
+
+/// Leeches run in it.
+fn wait_for_leech(process: u32) {
+    let until = deadline();
+    let has_leech = || {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        threads.into_iter().any(|entry| {
+            let name = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            name.starts_with("leech-")
+        })
+    };
+    while !has_leech() {
+        assert!(until.elapsed() == Duration::ZERO, "no leech in time");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn signal(name: &str, child: &Child) {
+    let status = Command::new("kill")
+        .args([name, &child.id().to_string()])
+        .status();
+    assert!(status.expect("kill").success());
+}
+
+#[test]
+fn ctrl_c_ends_it_with_its_summary() {
+    for name in ["-INT", "-TERM"] {
+        let child = start(&["load", "run", "--leech", "cpu:0.05", "--for", "600"]);
+        wait_for_leech(child.id());
+        signal(name, &child);
+        let output = finish(child);
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stdout).starts_with("cpu "),
+            "{}",
+            text(&output.stdout)
+        );
+    }
+}
+
+#[test]
+fn the_signal_of_a_parent_that_still_lives_changes_nothing() {
+    let mut child = start(&["load", "run", "--leech", "cpu:0.05", "--for", "600"]);
+    wait_for_leech(child.id());
+    signal("-USR2", &child);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().expect("a child").is_none());
+    signal("-INT", &child);
+    assert_eq!(finish(child).status.code(), Some(130));
+}
+
+/// What was started by a program that is killed ends, too.
+#[test]
+fn it_does_not_outlive_the_program_that_started_it() {
+    let program = tautline(&[]);
+    let script = "\"$0\" load run --leech cpu:0.05 --for 600 & echo $!; read -r line";
+    let mut shell = Command::new("sh")
+        .arg("-c")
+        .arg(script)
+        .arg(program.get_program())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("a line");
+    let process: u32 = line.trim().parse().expect("a process");
+    wait_for_leech(process);
+    shell.kill().expect("a child");
+    shell.wait().expect("a child");
+    let until = deadline();
+    while is_alive(process) {
+        assert!(
+            until.elapsed() == Duration::ZERO,
+            "process {process} is left"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process is there that has not ended: nobody may have asked for its exit code yet.
+fn is_alive(process: u32) -> bool {
+    let path: PathBuf = Path::new("/proc").join(process.to_string()).join("stat");
+    let Ok(stat) = std::fs::read_to_string(path) else {
+        return false;
+    };
+    !stat
+        .rsplit(") ")
+        .next()
+        .is_some_and(|rest| rest.starts_with('Z'))
+}

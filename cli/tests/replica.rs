@@ -1,0 +1,181 @@
+//! `tautline load record`, `model` and `replay`, as a user runs them.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::path::Path;
+
+use crate::support::{run, text};
+
+fn as_text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+/// Of the first processor that this program may use.
+fn processor() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = list.expect("a list").trim();
+    list.split([',', '-']).next().expect("one").to_owned()
+}
+
+#[test]
+fn what_is_recorded_is_modelled_and_replayed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let (profile, model, saved) = (path("p.jsonl"), path("m.json"), path("s.json"));
+    let cpu = processor();
+    let output = run(&[
+        "load",
+        "record",
+        "--cpu",
+        &cpu,
+        "--for",
+        "0.6",
+        "--interval",
+        "0.2",
+        "--metrics",
+        "cpu-load",
+        "--out",
+        as_text(&profile),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("cpu-load"),
+        "{}",
+        text(&output.stdout)
+    );
+    let output = run(&[
+        "load",
+        "model",
+        as_text(&profile),
+        "--mean",
+        "--out",
+        as_text(&model),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // How near it comes depends on the machine; that it goes all the way does not.
+    let replay = [
+        "load",
+        "replay",
+        as_text(&model),
+        "--pin",
+        &cpu,
+        "--for",
+        "4",
+    ];
+    let output = run(&[&replay[..], &["--save", as_text(&saved)]].concat());
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{out}{}", text(&output.stderr));
+    assert!(
+        out.contains("converged") && out.contains("intensities: cpu"),
+        "{out}"
+    );
+    let output = run(&[
+        "load",
+        "replay",
+        as_text(&saved),
+        "--open",
+        "--pin",
+        &cpu,
+        "--for",
+        "1.5",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // Without intensities there is nothing to replay so.
+    let output = run(&["load", "replay", as_text(&model), "--open", "--pin", &cpu]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("has no intensities"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_model_of_another_machine_is_refused_unless_it_is_to_go_on_anyway() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let model = folder.path().join("m.json");
+    let written = r#"{"tautline_model":1,"machine":{"vendor":"Other","family":1,"model":2,"processors":77,"caches":null},
+        "scope":"","metrics":[{"name":"cpu-load","unit":"","estimated":false},{"name":"no-such-metric","unit":"","estimated":false}],"means":[0.0,1.0]}"#;
+    std::fs::write(&model, written).expect("room");
+    let cpu = processor();
+    let replay = [
+        "load",
+        "replay",
+        as_text(&model),
+        "--pin",
+        &cpu,
+        "--for",
+        "1",
+    ];
+    let output = run(&replay);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        err.contains("another machine") && err.contains("77 processors"),
+        "{err}"
+    );
+    let output = run(&[&replay[..], &["--anyway", "--require"]].concat());
+    let err = text(&output.stderr);
+    assert!(
+        err.contains("cannot be had here: no-such-metric: no set has such a metric"),
+        "{err}"
+    );
+    // A second is too short, and that was required.
+    assert!(err.contains("did not converge"), "{err}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn bad_files_places_and_metrics_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let bad = folder.path().join("bad.json");
+    std::fs::write(&bad, r#"{"tautline_model":9}"#).expect("room");
+    let out = folder.path().join("out");
+    for (arguments, expected) in [
+        (
+            vec!["load", "replay", as_text(&bad)],
+            "a model of version 9; this program reads 1",
+        ),
+        (vec!["load", "replay", "/no/such/file"], "No such file"),
+        (
+            vec!["load", "model", as_text(&bad), "--out", as_text(&out)],
+            "line 1",
+        ),
+        (
+            vec![
+                "load",
+                "record",
+                "--cpu",
+                "60000",
+                "--for",
+                "1",
+                "--out",
+                as_text(&out),
+            ],
+            "no processor 60000",
+        ),
+        (
+            vec![
+                "load",
+                "record",
+                "--all",
+                "--for",
+                "1",
+                "--metrics",
+                "no-such",
+                "--out",
+                as_text(&out),
+            ],
+            "no-such: no set has such a metric",
+        ),
+    ] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let err = text(&output.stderr);
+        assert!(err.contains(expected), "{arguments:?}: {err}");
+    }
+}

@@ -1,0 +1,234 @@
+//! A share of a processor, held: when to work and when to sleep. Pure: both clocks are handed in.
+
+use core::time::Duration;
+
+use super::intensity::Intensity;
+
+/// Over which the share is held. Origin: long against a late wake-up (some 0.1 ms), short against what any scheduler or person sees as steady.
+const WINDOW: Duration = Duration::from_millis(10);
+/// At most so much is made up for when the processor was not to be had, or was taken too long. Origin: arbitrary, ten windows; without a bound a leech that was held up for
+/// a minute would take all of a processor for as long.
+const MOST_OWED: Duration = Duration::from_millis(100);
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// Work for no longer than this (of processor time), ask again.
+    Work(Duration),
+    /// Sleep so long, and ask again.
+    Sleep(Duration),
+}
+
+/// Holds a share of one processor.
+///
+/// In each window, the leech may take what brings its own processor time to the share of all time until the window's end. Whatever was too much or too little, for a batch that
+/// took long, a late wake-up or another thread in the way, is taken from the next windows or given to them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DutyCycle {
+    share: f64,
+    /// The clocks when they were handed in last.
+    wall: Duration,
+    processor: Duration,
+    /// Seconds of processor time that the leech has taken too little until then.
+    owed: f64,
+    /// Since the last window began.
+    into_window: Duration,
+}
+
+impl DutyCycle {
+    /// Begins with clocks that stand at `wall`, and at `processor` for the leech's own processor time.
+    pub(super) fn new(intensity: Intensity, wall: Duration, processor: Duration) -> Self {
+        Self {
+            share: intensity.share(),
+            wall,
+            processor,
+            owed: 0.0,
+            into_window: Duration::ZERO,
+        }
+    }
+
+    /// Another share from now on. What was taken too much is still made up for; what was taken too little only as far as the new share gives in a window.
+    pub(super) fn set_intensity(&mut self, intensity: Intensity) {
+        self.share = intensity.share();
+        self.owed = self.owed.min(self.share * WINDOW.as_secs_f64());
+    }
+
+    /// What to do at these times.
+    pub(super) fn next(&mut self, wall: Duration, processor: Duration) -> Duty {
+        let passed = wall.saturating_sub(self.wall);
+        let taken = processor.saturating_sub(self.processor);
+        (self.wall, self.processor) = (wall, processor);
+        let owed = self.owed + self.share * passed.as_secs_f64() - taken.as_secs_f64();
+        let most = MOST_OWED.as_secs_f64();
+        self.owed = owed.clamp(-most, most);
+        let into_window = (self.into_window + passed).as_nanos() % WINDOW.as_nanos();
+        self.into_window = Duration::from_nanos(into_window as u64);
+        let left = WINDOW - self.into_window;
+        match Duration::try_from_secs_f64(self.owed + self.share * left.as_secs_f64()) {
+            Ok(budget) if budget > Duration::ZERO => Duty::Work(budget.min(left)),
+            _ => Duty::Sleep(left),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scheduler that wakes late, lets others in, and whose batches take their time.
+    struct Machine {
+        random: fastrand::Rng,
+        wall: Duration,
+        processor: Duration,
+        /// Microseconds that a wake-up is late by, at most.
+        late: u64,
+        /// Of 10 000 batches, those after which another thread has the processor, and for how many microseconds.
+        preempted: (u64, u64),
+        /// Microseconds that a batch takes.
+        batch: u64,
+    }
+
+    impl Machine {
+        fn new(late: u64, preempted: (u64, u64), batch: u64) -> Self {
+            Self {
+                random: fastrand::Rng::with_seed(1),
+                wall: Duration::from_secs(1000),
+                processor: Duration::from_secs(7),
+                late,
+                preempted,
+                batch,
+            }
+        }
+
+        fn run(&mut self, duty: &mut DutyCycle, length: Duration) -> f64 {
+            let (wall, processor) = (self.wall, self.processor);
+            while self.wall - wall < length {
+                match duty.next(self.wall, self.processor) {
+                    Duty::Work(_) => {
+                        let batch = Duration::from_micros(self.random.u64(1..=self.batch));
+                        self.wall += batch;
+                        self.processor += batch;
+                        if self.random.u64(0..10_000) < self.preempted.0 {
+                            self.wall += Duration::from_micros(self.preempted.1);
+                        }
+                    }
+                    Duty::Sleep(length) => {
+                        // To sleep and to wake takes a little, too.
+                        self.processor += Duration::from_micros(5);
+                        self.wall +=
+                            length + Duration::from_micros(self.random.u64(5..=self.late.max(5)));
+                    }
+                }
+            }
+            (self.processor - processor).as_secs_f64() / (self.wall - wall).as_secs_f64()
+        }
+    }
+
+    fn begin(share: f64, machine: &Machine) -> DutyCycle {
+        DutyCycle::new(Intensity::new(share), machine.wall, machine.processor)
+    }
+
+    #[test]
+    fn the_share_is_held_though_wakes_are_late_and_others_come_between() {
+        for (late, preempted, batch) in [
+            (0, (0, 0), 25),
+            (100, (0, 0), 25),
+            (5_000, (0, 0), 25),
+            (100, (50, 400), 25),
+            (100, (1, 20_000), 25),
+            (100, (0, 0), 3_000),
+            (30_000, (0, 0), 25),
+        ] {
+            for share in [0.01, 0.1, 0.25, 0.5, 0.75] {
+                let mut machine = Machine::new(late, preempted, batch);
+                let mut duty = begin(share, &machine);
+                let held = machine.run(&mut duty, Duration::from_secs(20));
+                assert!(
+                    (held - share).abs() < 0.01,
+                    "{held} for {share}: {late} {preempted:?} {batch}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn each_hundred_milliseconds_have_their_share() {
+        let mut machine = Machine::new(100, (0, 0), 25);
+        let mut duty = begin(0.5, &machine);
+        for _ in 0..100 {
+            let held = machine.run(&mut duty, Duration::from_millis(100));
+            assert!((held - 0.5).abs() < 0.02, "{held}");
+        }
+    }
+
+    #[test]
+    fn a_share_that_changes_often_is_held_all_the_same() {
+        let mut machine = Machine::new(100, (50, 400), 25);
+        let mut duty = begin(0.2, &machine);
+        let mut sum = 0.0;
+        for turn in 0..400 {
+            duty.set_intensity(Intensity::new(if turn % 2 == 0 { 0.6 } else { 0.2 }));
+            sum += machine.run(&mut duty, Duration::from_millis(25)) / 400.0;
+        }
+        assert!((sum - 0.4).abs() < 0.02, "{sum}");
+    }
+
+    #[test]
+    fn nothing_is_nothing_and_all_is_all() {
+        let mut machine = Machine::new(100, (50, 400), 25);
+        let mut none = begin(0.0, &machine);
+        for _ in 0..100 {
+            assert!(matches!(
+                none.next(machine.wall, machine.processor),
+                Duty::Sleep(_)
+            ));
+            machine.wall += WINDOW;
+        }
+        let mut all = begin(1.0, &machine);
+        for _ in 0..1000 {
+            assert!(matches!(
+                all.next(machine.wall, machine.processor),
+                Duty::Work(_)
+            ));
+            machine.wall += Duration::from_micros(40);
+            machine.processor += Duration::from_micros(40);
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_had_for_long_is_not_made_up_for() {
+        let mut machine = Machine::new(100, (0, 0), 25);
+        let mut duty = begin(0.5, &machine);
+        machine.run(&mut duty, Duration::from_secs(1));
+        machine.wall += Duration::from_secs(60);
+        let after = machine.run(&mut duty, Duration::from_secs(1));
+        assert!((0.5..0.62).contains(&after), "{after}");
+        machine.wall += Duration::from_secs(60);
+        duty.set_intensity(Intensity::NONE);
+        assert!(matches!(
+            duty.next(machine.wall - Duration::from_secs(60), machine.processor),
+            Duty::Sleep(_)
+        ));
+        duty.set_intensity(Intensity::new(0.5));
+        machine.processor += Duration::from_secs(60);
+        let after = machine.run(&mut duty, Duration::from_secs(1));
+        assert!((0.38..0.5).contains(&after), "{after}");
+    }
+
+    #[test]
+    fn clocks_that_stand_or_go_back_do_no_harm() {
+        let mut duty = DutyCycle::new(Intensity::new(0.5), WINDOW, WINDOW);
+        assert!(matches!(
+            duty.next(Duration::ZERO, Duration::ZERO),
+            Duty::Work(_)
+        ));
+        assert!(matches!(
+            duty.next(Duration::MAX / 4, Duration::ZERO),
+            Duty::Work(_)
+        ));
+        assert!(matches!(
+            duty.next(Duration::MAX / 4, Duration::MAX),
+            Duty::Sleep(_)
+        ));
+    }
+}

@@ -1,0 +1,106 @@
+//! The thread of a leech: works, sleeps, says what it took.
+
+use core::time::Duration;
+use std::io;
+use std::path::Path;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::clock::Clocks;
+use super::work::Work;
+use super::{Asked, LeechError, Shared, Wish, lock};
+use crate::loadgen::duty::{Duty, DutyCycle};
+use crate::loadgen::topology::Topology;
+
+/// Processor time of a batch, after which clocks are read (0.3 µs each time) and wishes looked at. Origin: a hundredth of it for that, and a four-hundredth of a window.
+const BATCH: Duration = Duration::from_micros(25);
+/// How often the kernel is asked how long the thread waited, which takes some microseconds.
+const ASK_WAITED: Duration = Duration::from_millis(200);
+
+/// Keeps this thread on `processor`.
+pub(super) fn pin(processor: u32) -> Result<(), LeechError> {
+    let none = || LeechError::NoProcessor {
+        given: processor,
+        allowed: Topology::of_system(Path::new("/"), None).allowed(),
+    };
+    if processor as usize >= CpuSet::MAX_CPU {
+        return Err(none());
+    }
+    let mut only = CpuSet::new();
+    only.set(processor as usize);
+    match sched_setaffinity(None, &only) {
+        Ok(()) => Ok(()),
+        // What it says of processors that are not there, offline, or not the process's.
+        Err(rustix::io::Errno::INVAL) => Err(none()),
+        Err(errno) => Err(LeechError::Pin {
+            processor,
+            source: io::Error::from(errno),
+        }),
+    }
+}
+
+/// Works until it is stopped or its time is over.
+pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
+    let clocks = Clocks::start();
+    let length = asked.length;
+    // What was wished since it was asked for is followed below.
+    let mut wish = Wish {
+        intensity: asked.intensity,
+        misses: asked.misses,
+        is_stopped: false,
+    };
+    let mut duty = DutyCycle::new(wish.intensity, Duration::ZERO, Duration::ZERO);
+    let mut operations = 0;
+    // Nanoseconds of one thing done, known after the first.
+    let mut cost = 1000.0;
+    let mut last_asked = Duration::ZERO;
+    loop {
+        let wall = clocks.wall();
+        let processor = clocks.processor() + work.elsewhere();
+        let is_over = wish.is_stopped || wall >= length || work.is_over();
+        let ask_waited = is_over || wall.saturating_sub(last_asked) >= ASK_WAITED;
+        let waited = if ask_waited { clocks.waited() } else { None };
+        {
+            let mut stats = lock(&shared.stats);
+            stats.processor = processor;
+            stats.wall = wall;
+            stats.operations = operations;
+            stats.misses = work.misses();
+            stats.is_over = is_over;
+            if ask_waited {
+                stats.waited = waited;
+                last_asked = wall;
+            }
+        }
+        if is_over {
+            return;
+        }
+        match duty.next(wall, processor) {
+            Duty::Work(budget) => {
+                let batch = budget.min(BATCH).as_nanos() as f64;
+                let count = (batch / cost).clamp(1.0, 1e6) as u64;
+                let done = work.run(count);
+                operations += done;
+                if done > 0 {
+                    let spent = clocks.processor() + work.elsewhere();
+                    let spent = spent.saturating_sub(processor).as_nanos() as f64;
+                    // A page of a new cache level now and then must not make batches short for long, nor a quick one long.
+                    cost = (0.7 * cost + 0.3 * spent / done as f64).max(0.01);
+                }
+            }
+            Duty::Sleep(time) => work.rest(time.min(length.saturating_sub(wall))),
+        }
+        let next = *lock(&shared.wish);
+        follow(&mut *work, &mut duty, &wish, &next);
+        wish = next;
+    }
+}
+
+fn follow(work: &mut dyn Work, duty: &mut DutyCycle, before: &Wish, now: &Wish) {
+    if before.intensity != now.intensity {
+        duty.set_intensity(now.intensity);
+    }
+    if let (true, Some(misses)) = (before.misses != now.misses, now.misses) {
+        work.set_misses(misses);
+    }
+}

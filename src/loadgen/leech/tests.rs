@@ -1,0 +1,184 @@
+use super::*;
+use crate::loadgen::resource::DataLevel;
+
+fn config(resource: Resource) -> LeechConfig {
+    LeechConfig::new(resource).length(Duration::from_secs(20))
+}
+
+fn sleep(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
+#[test]
+fn every_leech_does_something_and_stops() {
+    for resource in Resource::ALL {
+        let leech = Leech::start(config(resource).intensity(Intensity::new(0.3))).unwrap();
+        sleep(60);
+        let stats = leech.stop();
+        assert!(stats.operations > 0, "{stats:?}");
+        assert!(
+            stats.processor > Duration::ZERO && stats.wall > Duration::ZERO,
+            "{stats:?}"
+        );
+        assert!(stats.is_over, "{stats:?}");
+        let is_data = matches!(resource, Resource::Data(_));
+        assert_eq!(
+            stats.access_nanos().is_some_and(|nanos| nanos > 0.0),
+            is_data,
+            "{stats:?}"
+        );
+    }
+}
+
+/// The share is that of the leech's own processor time by the kernel's clock of it, so that a slow machine holds it as a quick one does; but a processor that others hold
+/// cannot be taken, and then the test says so and judges nothing.
+#[test]
+fn a_leech_holds_its_share_of_a_processor_that_nobody_else_wants() {
+    for resource in [
+        Resource::Cpu,
+        Resource::Data(DataLevel::L2),
+        Resource::PageFaults,
+        Resource::ContextSwitches,
+    ] {
+        for share in [0.1, 0.5] {
+            let leech = Leech::start(config(resource).intensity(Intensity::new(share))).unwrap();
+            sleep(1500);
+            let stats = leech.stop();
+            let Some(waited) = stats.waited else {
+                println!(
+                    "{resource} skipped: the kernel does not say how long a thread waits for a processor"
+                );
+                continue;
+            };
+            // With as much wanted by others as it did not want itself, it cannot have its share.
+            let contended = waited.as_secs_f64() / stats.wall.as_secs_f64();
+            if contended > 0.5 * (1.0 - share) {
+                println!(
+                    "{resource} at {share} skipped: it waited {waited:?} of {:?} for a processor",
+                    stats.wall
+                );
+                continue;
+            }
+            println!(
+                "{resource} at {share}: {:.4}, waited {waited:?}",
+                stats.share()
+            );
+            assert!((stats.share() - share).abs() <= 0.02, "{stats:?}");
+        }
+    }
+}
+
+#[test]
+fn intensity_changes_while_it_runs() {
+    let leech = Leech::start(config(Resource::Cpu).intensity(Intensity::NONE)).unwrap();
+    sleep(100);
+    let before = leech.stats();
+    assert!(before.share() < 0.05, "{before:?}");
+    leech.set_intensity(Intensity::FULL);
+    sleep(200);
+    let loaded = leech.stats();
+    leech.set_intensity(Intensity::NONE);
+    sleep(50);
+    let after = leech.stats();
+    sleep(200);
+    let end = leech.stop();
+    assert!(
+        loaded.since(&before).processor > 3 * end.since(&after).processor,
+        "{loaded:?} {end:?}"
+    );
+}
+
+#[test]
+fn misses_change_while_it_runs_and_others_than_patterns_have_none() {
+    let leech = Leech::start(config(Resource::Data(DataLevel::L1))).unwrap();
+    let asked = MissRatios::new(0.1, 0.0);
+    assert_eq!(
+        leech.stats().misses.unwrap_or_default(),
+        MissRatios::default()
+    );
+    leech.set_misses(asked);
+    for _ in 0..500 {
+        if leech.stats().misses == Some(asked) {
+            break;
+        }
+        sleep(10);
+    }
+    assert_eq!(leech.stop().misses, Some(asked));
+    let refused = Leech::start(config(Resource::Tlb).misses(asked)).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("a leech of tlb has no miss ratios"),
+        "{refused}"
+    );
+    let leech = Leech::start(config(Resource::Cpu)).unwrap();
+    leech.set_misses(asked);
+    sleep(20);
+    assert_eq!(leech.stop().misses, None);
+}
+
+#[test]
+fn a_leech_ends_by_itself() {
+    let leech = Leech::start(config(Resource::Cpu).length(Duration::from_millis(50))).unwrap();
+    for _ in 0..500 {
+        if leech.stats().is_over {
+            break;
+        }
+        sleep(10);
+    }
+    let stats = leech.stats();
+    assert!(stats.is_over, "{stats:?}");
+    sleep(30);
+    assert_eq!(leech.stats(), stats);
+    // Its thread has gone before anybody asks.
+    assert_eq!(leech.stop(), stats);
+}
+
+#[test]
+fn a_processor_that_is_not_there_is_refused_with_those_that_are() {
+    for given in [999, 1023, 1024, u32::MAX] {
+        let error = Leech::start(config(Resource::Cpu).processor(given)).unwrap_err();
+        assert!(matches!(error, LeechError::NoProcessor { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(
+            text.contains(&given.to_string()) && text.contains("may run on 0")
+                || text.contains("may run on 1"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_pinned_leech_is_where_it_is_to_be() {
+    let allowed = Topology::of_system(Path::new("/"), None).allowed();
+    for processor in allowed.into_iter().take(4) {
+        let leech = Leech::start(config(Resource::ContextSwitches).processor(processor)).unwrap();
+        let mut seen = 0;
+        for entry in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+            let read = |name| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            if !read("comm").starts_with("leech-") {
+                continue;
+            }
+            let status = read("status");
+            let list = status
+                .lines()
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            seen += u32::from(list.map(str::trim) == Some(processor.to_string().as_str()));
+        }
+        // Others' leeches may be there too, on other tests' behalf.
+        assert!(seen >= 2, "{seen} threads on {processor}");
+        leech.stop();
+    }
+}
+
+#[test]
+fn caches_that_cannot_be_missed_are_refused() {
+    let mut caches = Topology::of_system(Path::new("/"), None).data;
+    caches.l2 = None;
+    caches.llc = caches.l1.clone();
+    for level in [DataLevel::L1, DataLevel::L2, DataLevel::Llc] {
+        let config = config(Resource::Data(level)).caches(caches.clone());
+        let error = Leech::start(config).unwrap_err();
+        assert!(matches!(error, LeechError::Pattern(_)), "{error:?}");
+    }
+}

@@ -1,0 +1,264 @@
+//! What is known of one metric: where it stands, and how it answers to each intensity.
+
+use super::matrix::dot;
+
+/// How much of its whole a background may wander in a second, as a standard deviation. Arbitrary: it sets how quickly the unexpected is followed against how
+/// much noise goes through.
+const DRIFT: f64 = 0.02;
+/// How far a sensitivity may change when an intensity goes all the way, as a share of itself: a plant that saturates loses all of it.
+const CURVATURE: f64 = 1.0;
+/// ... and as a share of the greatest one, for those that are none where the plant stands.
+const CROSS_CURVATURE: f64 = 0.25;
+/// Moves shorter than the first are taken not to add up, and those shorter than the second to go the same way.
+const JITTER: f64 = 0.003;
+const STRIDE: f64 = 0.15;
+/// Innovations further out than so many standard deviations are taken for outliers, unless the next is out on the same side.
+const OUTLIER: f64 = 4.0;
+/// How quickly the noise's variance is learned: a twentieth for each reading.
+const NOISE_RATE: f64 = 0.05;
+/// How quickly it is seen that readings stay on one side, and how much of that is chance.
+const CORRELATION_RATE: f64 = 0.3;
+const CHANCE: f64 = 0.25;
+const DOUBT: f64 = 0.5;
+/// The least noise, as a variance: a thousandth of the metric's scale.
+const MIN_NOISE: f64 = 1e-6;
+const MAX_NOISE: f64 = 1.0;
+/// The most that is not known of anything, as a variance.
+const MAX_VARIANCE: f64 = 100.0;
+
+/// A Kalman filter of the level and the sensitivities, in units of the metric's scale.
+///
+/// ```text
+/// level += gains . dx + drift        dx: what the intensities, as this metric sees them, have moved by
+/// gains += curvature * |dx|
+/// reading = level + noise
+/// ```
+///
+/// The level is the integrator of this metric's controller: what the gains do not explain of the readings goes there. The gains are corrected along the
+/// direction that the intensities moved in, as Broyden's rule does, by as much as the noise allows.
+#[derive(Clone, Debug)]
+pub(super) struct Estimator {
+    pub(super) level: f64,
+    pub(super) gains: Vec<f64>,
+    /// Covariance, by rows: the level first.
+    covariance: Vec<f64>,
+    pub(super) noise: f64,
+    /// What the last reading was off by.
+    innovation: f64,
+    /// Mean of the last few's products, each with the one before.
+    correlation: f64,
+    /// Of the last reading, if it was out: on which side.
+    outlier: Option<bool>,
+}
+
+impl Estimator {
+    /// From a fit: `covariance` is by rows, the level first.
+    pub(super) fn new(level: f64, gains: Vec<f64>, covariance: Vec<f64>, noise: f64) -> Self {
+        Self {
+            level,
+            gains,
+            covariance,
+            noise: noise.clamp(MIN_NOISE, MAX_NOISE),
+            innovation: 0.0,
+            correlation: 0.0,
+            outlier: None,
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.gains.len() + 1
+    }
+
+    /// Variance of the gain of an actuator.
+    pub(super) fn variance(&self, actuator: usize) -> f64 {
+        self.covariance[(actuator + 1) * (self.width() + 1)]
+    }
+
+    /// Time goes on by `seconds`, and the intensities that this metric sees move by `moved`.
+    pub(super) fn predict(&mut self, moved: &[f64], seconds: f64) {
+        let width = self.width();
+        self.level += dot(&self.gains, moved);
+        // F P F', where F adds the gains' part to the level.
+        for column in 0..width {
+            let added: f64 = (1..width)
+                .map(|row| moved[row - 1] * self.covariance[row * width + column])
+                .sum();
+            self.covariance[column] += added;
+        }
+        for row in 0..width {
+            let added: f64 = (1..width)
+                .map(|column| moved[column - 1] * self.covariance[row * width + column])
+                .sum();
+            self.covariance[row * width] += added;
+        }
+        let whole: f64 = moved.iter().map(|moved| moved * moved).sum();
+        let greatest = self
+            .gains
+            .iter()
+            .fold(0.0_f64, |most, gain| most.max(gain.abs()));
+        let bend = CURVATURE * greatest * whole / 2.0;
+        self.covariance[0] += DRIFT * DRIFT * seconds.clamp(0.0, 10.0) + bend * bend;
+        for (actuator, gain) in self.gains.iter().enumerate() {
+            let own = (CURVATURE * gain).powi(2) * path(moved[actuator].abs());
+            let cross = (CROSS_CURVATURE * greatest).powi(2) * path(whole.sqrt());
+            self.covariance[(actuator + 1) * (width + 1)] += own + cross;
+        }
+        self.bound();
+    }
+
+    /// What was read, in units of the scale.
+    pub(super) fn update(&mut self, reading: f64) {
+        let width = self.width();
+        let innovation = reading - self.level;
+        let mut noise = self.noise;
+        let expected = self.covariance[0] + noise;
+        let is_out = innovation * innovation > OUTLIER * OUTLIER * expected;
+        let side = innovation > 0.0;
+        match self.outlier {
+            // Twice on the same side: the background has changed, or the plant is not what it was taken for.
+            Some(before) if is_out && before == side => {
+                self.covariance[0] += innovation * innovation;
+                self.outlier = None;
+            }
+            _ if is_out => {
+                self.outlier = Some(side);
+                noise = innovation * innovation;
+            }
+            _ => self.outlier = None,
+        }
+        let spread = self.covariance[0] + noise;
+        let gain: Vec<f64> = (0..width)
+            .map(|row| self.covariance[row * width] / spread)
+            .collect();
+        self.level += gain[0] * innovation;
+        for (of, gain) in self.gains.iter_mut().zip(&gain[1..]) {
+            *of += gain * innovation;
+        }
+        let first = self.covariance[..width].to_vec();
+        for (row, gain) in self.covariance.chunks_exact_mut(width).zip(&gain) {
+            for (value, first) in row.iter_mut().zip(&first) {
+                *value -= gain * first;
+            }
+        }
+        self.learn_noise(innovation, expected);
+        self.bound();
+    }
+
+    /// Noise comes and goes from one reading to the next; what stays on one side is no noise, but something that the model does not know.
+    fn learn_noise(&mut self, innovation: f64, expected: f64) {
+        let before = core::mem::replace(&mut self.innovation, innovation);
+        let difference = (innovation - before).powi(2) / 2.0;
+        self.noise += NOISE_RATE * (difference.min(9.0 * expected) - self.noise);
+        self.noise = self.noise.clamp(MIN_NOISE, MAX_NOISE);
+        let together = (innovation * before).clamp(-9.0 * expected, 9.0 * expected);
+        self.correlation += CORRELATION_RATE * (together - self.correlation);
+        let surprise = (self.correlation - CHANCE * expected).max(0.0);
+        self.covariance[0] += surprise;
+        // All of what is known is in doubt.
+        let doubt = 1.0 + DOUBT * (surprise / expected).min(1.0);
+        for value in &mut self.covariance {
+            *value *= doubt;
+        }
+    }
+
+    /// Symmetric, positive on its diagonal, and finite.
+    fn bound(&mut self) {
+        let width = self.width();
+        for row in 0..width {
+            for column in 0..row {
+                let (low, high) = (row * width + column, column * width + row);
+                let mean = f64::midpoint(self.covariance[low], self.covariance[high]);
+                (self.covariance[low], self.covariance[high]) = (mean, mean);
+            }
+            let own = &mut self.covariance[row * (width + 1)];
+            *own = own.clamp(1e-12, f64::MAX);
+            if *own > MAX_VARIANCE {
+                let shrink = (MAX_VARIANCE / *own).sqrt();
+                for other in 0..width {
+                    self.covariance[row * width + other] *= shrink;
+                    self.covariance[other * width + row] *= shrink;
+                }
+            }
+        }
+    }
+
+    /// Whether all of it is still numbers.
+    pub(super) fn is_sound(&self) -> bool {
+        let mut all = self
+            .gains
+            .iter()
+            .chain(&self.covariance)
+            .chain([&self.level, &self.noise]);
+        all.all(|value| value.is_finite())
+    }
+}
+
+/// How far a move takes a plant from where it was known, squared: small moves one after the other add up to a large one.
+fn path(moved: f64) -> f64 {
+    if moved < JITTER {
+        0.0
+    } else {
+        moved * moved.max(STRIDE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unknown(actuators: usize) -> Estimator {
+        let width = actuators + 1;
+        let mut covariance = vec![0.0; width * width];
+        for row in 0..width {
+            covariance[row * (width + 1)] = 1.0;
+        }
+        Estimator::new(0.0, vec![0.0; actuators], covariance, 1e-4)
+    }
+
+    #[test]
+    fn gains_are_learned_from_moves_and_the_level_from_the_rest() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut estimator = unknown(2);
+        let mut x = [0.0, 0.0];
+        for _ in 0..60 {
+            let next = [random.f64() * 0.3, random.f64() * 0.3];
+            let moved = [next[0] - x[0], next[1] - x[1]];
+            x = next;
+            estimator.predict(&moved, 0.2);
+            estimator.update(0.3 + 1.5 * x[0] + 0.5 * x[1] + (random.f64() - 0.5) * 0.02);
+        }
+        assert!((estimator.gains[0] - 1.5).abs() < 0.15, "{estimator:?}");
+        assert!((estimator.gains[1] - 0.5).abs() < 0.15, "{estimator:?}");
+    }
+
+    #[test]
+    fn one_outlier_moves_little_and_a_change_is_followed_at_once() {
+        let mut estimator = unknown(1);
+        for _ in 0..50 {
+            estimator.predict(&[0.0], 0.2);
+            estimator.update(1.0);
+        }
+        let before = estimator.level;
+        estimator.update(3.0);
+        assert!((estimator.level - before).abs() < 0.1, "{estimator:?}");
+        estimator.update(1.0);
+        for _ in 0..3 {
+            estimator.predict(&[0.0], 0.2);
+            estimator.update(2.0);
+        }
+        assert!((estimator.level - 2.0).abs() < 0.1, "{estimator:?}");
+    }
+
+    #[test]
+    fn whatever_comes_stays_a_number() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut estimator = unknown(3);
+        for _ in 0..10_000 {
+            let moved = [random.f64() - 0.5, 0.0, 1.0 - 2.0 * random.f64()];
+            estimator.predict(&moved, random.f64() * 1e6);
+            let reading = [0.0, 1e6, -1e6, random.f64()][random.usize(0..4)];
+            estimator.update(reading);
+            assert!(estimator.is_sound(), "{estimator:?}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A model once more: with the controller, which finds the intensities, or with those that it found before.
+
+use core::time::Duration;
+
+use super::controller::{Controller, Shortfall};
+use super::judge::{Judge, Outcome};
+use super::plant::Plant;
+use super::schedule::{End, Schedule};
+use crate::loadgen::Intensity;
+use crate::units::Time;
+
+/// How far a metric may be from what is asked, as a share: what a closed-loop replay converges to.
+pub const CLOSED_TOLERANCE: f64 = 0.02;
+/// ... and what an open-loop replay is judged by.
+pub const OPEN_TOLERANCE: f64 = 0.05;
+
+#[derive(Debug)]
+enum Mode {
+    Closed {
+        controller: Box<Controller>,
+        found: Found,
+    },
+    Open {
+        parameters: Schedule,
+    },
+}
+
+/// Intensities that held what was asked, interval by interval of the targets.
+#[derive(Debug)]
+struct Found {
+    interval: usize,
+    seconds: f64,
+    sum: Vec<f64>,
+    rows: Vec<Option<Vec<f64>>>,
+    is_converged: bool,
+}
+
+impl Found {
+    fn add(&mut self, interval: usize, seconds: f64, intensities: &[f64]) {
+        if interval != self.interval {
+            self.close();
+            self.interval = interval;
+        }
+        self.seconds += seconds;
+        for (sum, intensity) in self.sum.iter_mut().zip(intensities) {
+            *sum += seconds * intensity;
+        }
+    }
+
+    fn mean(&self) -> Option<Vec<f64>> {
+        (self.seconds > 0.0).then(|| self.sum.iter().map(|sum| sum / self.seconds).collect())
+    }
+
+    fn close(&mut self) {
+        if let (Some(mean), Some(row)) = (self.mean(), self.rows.get_mut(self.interval)) {
+            *row = Some(mean);
+        }
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.seconds = 0.0;
+        self.sum.fill(0.0);
+    }
+}
+
+/// One replay. It reads no clock: who drives it calls [`Self::tick`], five times a second or so.
+#[derive(Debug)]
+pub struct Replay {
+    targets: Schedule,
+    mode: Mode,
+    judge: Option<Judge>,
+    scales: Vec<f64>,
+    readings: Vec<f64>,
+    last: Option<Time>,
+    /// Since when the schedule runs.
+    origin: Option<Time>,
+}
+
+impl Replay {
+    /// Finds the intensities that make the metrics what `targets` says, beginning with `start`: a column for each metric of the plant.
+    pub fn closed(targets: Schedule, start: &[Intensity]) -> Self {
+        let scales = targets.greatest();
+        let found = Found {
+            interval: 0,
+            seconds: 0.0,
+            sum: vec![0.0; start.len()],
+            rows: vec![None; targets.rows().len()],
+            is_converged: false,
+        };
+        let controller = Box::new(Controller::new(&scales, start));
+        Self::new(targets, scales, Mode::Closed { controller, found })
+    }
+
+    /// Sets the intensities to `parameters`, a column for each actuator of the plant, and compares what that makes with `targets`.
+    pub fn open(targets: Schedule, parameters: Schedule) -> Self {
+        let scales = targets.greatest();
+        Self::new(targets, scales, Mode::Open { parameters })
+    }
+
+    fn new(targets: Schedule, scales: Vec<f64>, mode: Mode) -> Self {
+        Self {
+            readings: vec![f64::NAN; scales.len()],
+            targets,
+            mode,
+            judge: None,
+            scales,
+            last: None,
+            origin: None,
+        }
+    }
+
+    /// Measures, and sets the actuators.
+    pub fn tick(&mut self, now: Time, plant: &mut impl Plant) {
+        self.readings.fill(f64::NAN);
+        plant.measure(now, &mut self.readings);
+        let last = self.last.replace(now).unwrap_or(now);
+        let period = now.saturating_since(last);
+        let tolerance = match self.mode {
+            Mode::Closed { .. } => CLOSED_TOLERANCE,
+            Mode::Open { .. } => OPEN_TOLERANCE,
+        };
+        let judge = self
+            .judge
+            .get_or_insert_with(|| Judge::new(&self.scales, tolerance, now));
+        let since = |time: Time| self.origin.map(|origin| time.saturating_since(origin));
+        // Until the schedule runs, its first row is asked.
+        let asked = match (since(last), since(now)) {
+            (Some(from), Some(to)) => self.targets.mean(from, to),
+            _ => self.targets.at(Duration::ZERO).to_vec(),
+        };
+        judge.record(last, now, &self.readings, &asked);
+        match &mut self.mode {
+            Mode::Closed { controller, found } => {
+                if controller.is_holding() {
+                    if judge.converged().is_some() && !found.is_converged {
+                        // What was on the way there is not what holds it.
+                        found.is_converged = true;
+                        found.clear();
+                    }
+                    let interval = self.targets.index(since(last).unwrap_or_default());
+                    found.add(interval, period.as_secs_f64(), controller.intensities());
+                }
+                let elapsed = since(now).unwrap_or_default();
+                let next = self.targets.mean(elapsed, elapsed + period);
+                let intensities = controller.tick(now, &self.readings, &next);
+                set(plant, intensities);
+                if controller.is_holding() && self.origin.is_none() {
+                    self.origin = Some(now);
+                }
+            }
+            Mode::Open { parameters } => {
+                let origin = *self.origin.get_or_insert(now);
+                let elapsed = now.saturating_since(origin);
+                let next = parameters.mean(elapsed, elapsed + period);
+                set(plant, &next);
+            }
+        }
+    }
+
+    /// Whether the controller knows the plant and holds what is asked; of an open-loop replay, always.
+    pub fn is_holding(&self) -> bool {
+        match &self.mode {
+            Mode::Closed { controller, .. } => controller.is_holding(),
+            Mode::Open { .. } => true,
+        }
+    }
+
+    /// What was read last.
+    pub fn readings(&self) -> &[f64] {
+        &self.readings
+    }
+
+    /// Of each metric, what was asked and reached in the last whole second.
+    pub fn last_second(&self) -> &[(f64, f64)] {
+        self.judge.as_ref().map_or(&[], Judge::last_second)
+    }
+
+    /// How near it is.
+    pub fn outcome(&self) -> Outcome {
+        self.judge.as_ref().map(Judge::outcome).unwrap_or_default()
+    }
+
+    /// What cannot be had. Of an open-loop replay nothing is known of that.
+    pub fn shortfalls(&self) -> &[Shortfall] {
+        match &self.mode {
+            Mode::Closed { controller, .. } => controller.shortfalls(),
+            Mode::Open { .. } => &[],
+        }
+    }
+
+    /// The controller, of a closed-loop replay.
+    pub fn controller(&self) -> Option<&Controller> {
+        match &self.mode {
+            Mode::Closed { controller, .. } => Some(controller),
+            Mode::Open { .. } => None,
+        }
+    }
+
+    /// The intensities that it found: means over each interval of the targets. Intervals that it did not come to have those of the one before. `None` if it
+    /// holds nothing yet, and of an open-loop replay.
+    pub fn parameters(&self) -> Option<Schedule> {
+        let Mode::Closed { found, .. } = &self.mode else {
+            return None;
+        };
+        let mut rows = found.rows.clone();
+        if let (Some(row), Some(mean)) = (rows.get_mut(found.interval), found.mean()) {
+            // Of an interval that has only begun, what was found before is better.
+            let is_long = found.seconds >= self.targets.interval().as_secs_f64() / 2.0;
+            if row.is_none() || is_long {
+                *row = Some(mean);
+            }
+        }
+        let mut known = rows.iter().flatten().next().cloned()?;
+        let rows: Vec<Vec<f64>> = rows
+            .into_iter()
+            .map(|row| {
+                if let Some(row) = row {
+                    known = row;
+                }
+                known.clone()
+            })
+            .collect();
+        let end = if rows.len() == 1 {
+            End::Hold
+        } else {
+            self.targets.end()
+        };
+        Schedule::new(self.targets.interval(), end, rows).ok()
+    }
+}
+
+fn set(plant: &mut impl Plant, intensities: &[f64]) {
+    for (actuator, intensity) in intensities.iter().enumerate() {
+        plant.set(actuator, Intensity::new(*intensity));
+    }
+}
