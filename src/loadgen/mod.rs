@@ -26,9 +26,12 @@
 //! * **A [`Pattern`]** is a walk through memory that misses caches as often as was asked ([`MissRatios`]); [`cache`] simulates those caches.
 //! * **[`replica`]** records the load of a system and makes it again: profile, model, and a replay that finds how much each leech is to take.
 //!
+//! * **A [`Comparison`]** says from runs by turns whether one thing takes longer than another, and when that is sure enough.
+//!
 //! Source: M. Jägemar, *Utilizing hardware monitoring to improve the quality of service and performance of industrial systems* (2018), chapter 6.
 
 pub mod cache;
+mod compare;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod duty;
 mod intensity;
@@ -39,6 +42,7 @@ pub mod replica;
 mod resource;
 mod topology;
 
+pub use self::compare::{CompareConfig, Comparison, Effect, Finding};
 pub use self::intensity::Intensity;
 #[cfg(all(feature = "transport", any(target_os = "linux", target_os = "android")))]
 pub use self::leech::NetworkConfig;

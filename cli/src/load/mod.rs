@@ -1,5 +1,6 @@
 //! `tautline load`: load that takes resources from others, and that of a system recorded and made again.
 
+mod compare;
 mod life;
 mod list;
 mod model;
@@ -31,6 +32,8 @@ enum LoadCommand {
     Model(model::ModelArguments),
     /// Makes the metrics of this machine what a model says, with leeches.
     Replay(replay::ReplayArguments),
+    /// Runs two commands by turns and says whether the second takes longer: without load, and under that of a model.
+    Compare(compare::CompareArguments),
 }
 
 pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
@@ -39,6 +42,7 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
         LoadCommand::Record(arguments) => record::run(arguments),
         LoadCommand::Model(arguments) => model::run(arguments),
         LoadCommand::Replay(arguments) => replay::run(arguments),
+        LoadCommand::Compare(arguments) => compare::run(arguments),
     }
 }
 

@@ -17,7 +17,7 @@ const MAX_LINE: usize = 1 << 20;
 
 /// All that is known, for those who have brought something else.
 pub(super) const KINDS: &str = "passes of `bench --json`, recordings of `monitor --out FILE.jsonl`, analyses of `events analyse --json`, \
-    decisions of `send --trace`";
+    decisions of `send --trace`, phases of `load compare --json`";
 
 /// What a file is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +26,7 @@ pub(crate) enum Kind {
     Monitor,
     Events,
     Trace,
+    Compare,
 }
 
 impl fmt::Display for Kind {
@@ -35,6 +36,7 @@ impl fmt::Display for Kind {
             Self::Monitor => "a recording of `monitor`",
             Self::Events => "an analysis of `events analyse --json`",
             Self::Trace => "a decision of `send --trace`",
+            Self::Compare => "a phase of `load compare --json`",
         })
     }
 }
@@ -43,6 +45,7 @@ impl fmt::Display for Kind {
 #[derive(Deserialize)]
 struct Fields {
     tautline_monitor: Option<Anything>,
+    tautline_compare: Option<Anything>,
     policy: Option<Anything>,
     round: Option<Anything>,
     stages: Option<Anything>,
@@ -67,6 +70,7 @@ impl Kind {
             Self::Monitor => "a recording of monitor",
             Self::Events => "events analyse --json",
             Self::Trace => "decisions of send --trace",
+            Self::Compare => "phases of load compare --json",
         }
     }
 
@@ -75,6 +79,8 @@ impl Kind {
         let fields: Fields = serde_json::from_slice(line).ok()?;
         if fields.tautline_monitor.is_some() {
             Some(Self::Monitor)
+        } else if fields.tautline_compare.is_some() {
+            Some(Self::Compare)
         } else if fields.policy.is_some() && fields.round.is_some() {
             Some(Self::Bench)
         } else if fields.stages.is_some() && fields.rows_lost.is_some() {

@@ -1,7 +1,7 @@
 //! `tautline report`: what the other subcommands have written, as one HTML page with plots.
 //!
 //! ```text
-//!  files --input--> bench, monitor, events, trace --> sections with figures --page--> HTML --out--> file
+//!  files --input--> bench, monitor, events, trace, compare --> sections with figures --page--> HTML --out--> file
 //!                         |                                  |
 //!                       thin (bounded lines)               plot (SVG)
 //! ```
@@ -9,6 +9,7 @@
 //! Nothing here reads a clock: when something was measured is known only if its file says so.
 
 mod bench;
+pub(crate) mod compare;
 mod error;
 mod events;
 mod input;
@@ -31,7 +32,7 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 #[command(after_long_help = MEANING)]
 pub(crate) struct ReportArguments {
-    /// What `bench --json`, `monitor --out FILE.jsonl`, `events analyse --json` or `send --trace` has written.
+    /// What `bench --json`, `monitor --out FILE.jsonl`, `events analyse --json`, `send --trace` or `load compare --json` has written.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Where the page is written to, whole or not at all; - is stdout. Default: stdout, unless that is a terminal.
@@ -61,6 +62,7 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
             Kind::Monitor => monitor::section(&id, input),
             Kind::Events => events::section(&id, &mut input),
             Kind::Trace => trace::section(&id, &mut input),
+            Kind::Compare => compare::section(&id, &mut input),
         }?;
         if let Some(cut) = &section.cut {
             eprintln!("tautline: {cut}");

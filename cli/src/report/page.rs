@@ -39,6 +39,7 @@ impl Section {
             Kind::Monitor => "Monitor",
             Kind::Events => "Events",
             Kind::Trace => "Decisions",
+            Kind::Compare => "Comparison",
         }
     }
 }
@@ -163,6 +164,11 @@ fn how(kind: Kind) -> &'static [&'static str] {
         Kind::Trace => &[
             "Decisions: a decision is made for a block, not for a message. Regret is the estimated cost of the arm taken over that of the cheapest, by the estimates of the moment: \
              not a measurement.",
+        ],
+        Kind::Compare => &[
+            "Comparison: both commands run by turns, in pairs of which each begins with the one that was drawn. The ratio is the Hodges-Lehmann estimate over the pairs, its range that of \
+             Wilcoxon's signed ranks at the confidence that stands beside it: single runs that something held up do not carry it.",
+            "Comparison: slower or faster is what differs by no less than what counts, at 99.8 % at one look (there are ten or so); the same, what differs by less with 95 % on each side.",
         ],
     }
 }

@@ -1,0 +1,326 @@
+//! `tautline load compare`: two commands by turns, and whether the second takes longer.
+//!
+//! ```text
+//!  pairs of runs --Comparison--> finding    (without load)
+//!  replay of a model beside: pairs of runs --Comparison--> finding    (under it)
+//! ```
+
+mod command;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tautline::loadgen::{CompareConfig, Comparison, Finding};
+
+use self::command::Runner;
+use super::{life, seconds};
+use crate::failure::{Failure, say};
+use crate::report::compare::{Phase, amount, change, write};
+
+/// The confidence of what is printed.
+const CONFIDENCE: f64 = 0.95;
+
+/// Two commands by turns, without load and under that of a model: whether the second takes longer, and by how much.
+#[derive(Debug, Args)]
+#[command(after_long_help = MEANING)]
+pub(crate) struct CompareArguments {
+    /// The two commands, with `--` between them.
+    #[arg(last = true, required = true, value_name = "FIRST -- SECOND")]
+    commands: Vec<OsString>,
+    /// A model (`load model`, `load replay --save`): all is done once more while it is replayed.
+    #[arg(long, value_name = "MODEL")]
+    under: Option<PathBuf>,
+    /// Replays with the intensities that were found before, whatever comes of it.
+    #[arg(long, requires = "under")]
+    open: bool,
+    /// Logical processors that get leeches. Default: all. May be repeated.
+    #[arg(long, value_name = "N", requires = "under")]
+    pin: Vec<u32>,
+    /// How long the replay has to settle, seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", requires = "under")]
+    settle: Duration,
+    /// Judges by the last number that a command prints on stdout (less is better) instead of the time that it takes.
+    #[arg(long)]
+    value: bool,
+    /// The least difference that counts, per cent.
+    #[arg(long, value_name = "PERCENT", value_parser = per_cent, default_value = "1.5")]
+    least: f64,
+    /// Pairs of runs at most, for each phase.
+    #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(12..=100_000))]
+    pairs: u32,
+    /// How long a phase may take, seconds. After that what there is is said.
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds, default_value = "300")]
+    length: Duration,
+    /// How long a run may take, seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
+    run_limit: Duration,
+    /// Which of each pair comes first.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Exit code 1 unless the second is found to be no slower, in every phase.
+    #[arg(long)]
+    require: bool,
+    /// A line of JSON for each phase, with all runs, and nothing else.
+    #[arg(long)]
+    json: bool,
+    /// One HTML page with plots.
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+const MEANING: &str = "\
+Each command runs once before it counts. Then both run by turns, in pairs of which each begins with the one that is
+drawn, until it is sure that the second is slower or faster by what counts (--least), or that it is neither, or --pairs or
+--for are over. What changes slowly on the machine falls on both runs of a pair; of pairs the ratio counts by its rank
+among the others, so that single runs that something held up do not carry it.
+
+A command that fails, cannot be started or takes longer than --run-limit ends the comparison: exit code 1.
+
+  tautline load compare --out page.html -- ./before --rounds 100 -- ./after --rounds 100
+  tautline load compare --under production.json --value -- ./rtt old -- ./rtt new";
+
+fn per_cent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.01..=100.0).contains(&share) => Ok(share),
+        _ => Err("per cent, from 0.01 to 100".to_owned()),
+    }
+}
+
+pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
+    let is_over = life::watch()?;
+    let (first, second) = split(&arguments.commands)?;
+    let runner = |words: &[OsString]| Runner::new(words, arguments.value, arguments.run_limit);
+    let (first, second) = (runner(first), runner(second));
+    let mut phases = vec![phase(
+        arguments,
+        &is_over,
+        "without load",
+        &first,
+        &second,
+        None,
+    )?];
+    if let Some(model) = &arguments.under {
+        let name = format!("under {}", model.display());
+        let mut load = Load::start(arguments, model)?;
+        load.settle(arguments.settle, &is_over)?;
+        let found = phase(arguments, &is_over, &name, &first, &second, Some(&mut load));
+        drop(load);
+        phases.push(found?);
+    }
+    if let Some(path) = &arguments.out {
+        write(path, &phases)?;
+    }
+    let is_fine = |phase: &Phase| matches!(phase.finding.as_str(), "same" | "faster");
+    match phases.iter().find(|phase| !is_fine(phase)) {
+        Some(phase) if arguments.require => Err(Failure::Error(format!(
+            "{}: {}",
+            phase.phase,
+            phase.words()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The two commands: `--` may be a word of neither.
+fn split(words: &[OsString]) -> Result<(&[OsString], &[OsString]), Failure> {
+    let mut parts = words.split(|word| word == "--");
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(first), Some(second), None) if !first.is_empty() && !second.is_empty() => {
+            Ok((first, second))
+        }
+        _ => Err(Failure::Error(
+            "two commands are compared: tautline load compare -- FIRST -- SECOND".to_owned(),
+        )),
+    }
+}
+
+/// Pairs of runs until it is known what they say.
+fn phase(
+    arguments: &CompareArguments,
+    is_over: &AtomicBool,
+    name: &str,
+    first: &Runner,
+    second: &Runner,
+    mut load: Option<&mut Load>,
+) -> Result<Phase, Failure> {
+    let mut comparison = Comparison::new(CompareConfig {
+        least: arguments.least / 100.0,
+        most_pairs: arguments.pairs as usize,
+        seed: arguments.seed,
+    });
+    // What is read from a disk once is in memory then.
+    first.run(is_over)?;
+    second.run(is_over)?;
+    let began = now();
+    while comparison.finding() == Finding::Open
+        && !comparison.is_over()
+        && began.elapsed() < arguments.length
+    {
+        let (one, other) = if comparison.first_begins() {
+            let one = first.run(is_over)?;
+            (one, second.run(is_over)?)
+        } else {
+            let other = second.run(is_over)?;
+            (first.run(is_over)?, other)
+        };
+        if !comparison.record(one, other) {
+            return Err(Failure::Error(format!(
+                "{one} and {other} have no ratio: what a command prints last must be more than 0"
+            )));
+        }
+        if let Some(load) = &mut load {
+            load.check()?;
+        }
+    }
+    let effect = comparison.effect(CONFIDENCE);
+    let finding = match comparison.finding() {
+        Finding::Slower => "slower",
+        Finding::Faster => "faster",
+        Finding::Same => "same",
+        Finding::Open => "open",
+    };
+    let phase = Phase {
+        tautline_compare: 1,
+        phase: name.to_owned(),
+        first: first.to_string(),
+        second: second.to_string(),
+        unit: if arguments.value {
+            "what is printed"
+        } else {
+            "seconds"
+        }
+        .to_owned(),
+        pairs: comparison.pairs().to_vec(),
+        ratio: effect.map(|effect| effect.ratio),
+        low: effect.map(|effect| effect.low),
+        high: effect.map(|effect| effect.high),
+        confidence: CONFIDENCE,
+        least: arguments.least / 100.0,
+        finding: finding.to_owned(),
+    };
+    if arguments.json {
+        say!("{}", serde_json::to_string(&phase)?)?;
+    } else {
+        print(&phase, comparison.medians())?;
+    }
+    Ok(phase)
+}
+
+fn print(phase: &Phase, medians: Option<(f64, f64)>) -> Result<(), Failure> {
+    say!("{}: {}", phase.phase, phase.words())?;
+    if let Some((first, second)) = medians {
+        say!(
+            "  medians of {} pairs: first {}, second {}",
+            phase.pairs.len(),
+            amount(first, &phase.unit),
+            amount(second, &phase.unit)
+        )?;
+    }
+    if let (Some(ratio), Some(low), Some(high)) = (phase.ratio, phase.low, phase.high) {
+        say!(
+            "  second against first: {} (from {} to {}, {:.0} %)",
+            change(ratio),
+            change(low),
+            change(high),
+            100.0 * phase.confidence
+        )?;
+    }
+    Ok(())
+}
+
+/// The replay of a model in a process of its own: it ends with this one, whatever ends that.
+struct Load {
+    child: Child,
+}
+
+impl Load {
+    fn start(arguments: &CompareArguments, model: &PathBuf) -> Result<Self, Failure> {
+        let program = std::env::current_exe()?;
+        let mut command = Command::new(program);
+        // As long as it may take at most.
+        let most = arguments.settle + arguments.length + 4 * arguments.run_limit;
+        command.args(["load", "replay", "--quiet", "--for"]);
+        command.arg(most.as_secs_f64().min(86_400.0).to_string());
+        for processor in &arguments.pin {
+            command.args(["--pin", &processor.to_string()]);
+        }
+        if arguments.open {
+            command.arg("--open");
+        }
+        command.arg(model);
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| Failure::of("the replay does not start", &error))?;
+        Ok(Self { child })
+    }
+
+    /// It has this time to become what it is to be.
+    fn settle(&mut self, time: Duration, is_over: &AtomicBool) -> Result<(), Failure> {
+        let began = now();
+        while began.elapsed() < time {
+            if is_over.load(Ordering::Relaxed) {
+                return Err(Failure::Interrupted);
+            }
+            self.check()?;
+            pause(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// It has said why on stderr.
+    fn check(&mut self) -> Result<(), Failure> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(Failure::Error(format!(
+                "the replay of the model has ended: {status}"
+            ))),
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a program that measures time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for another process")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_two() {
+        let words = |text: &str| -> Vec<OsString> { text.split(' ').map(Into::into).collect() };
+        let two = words("a -x -- b");
+        let (first, second) = split(&two).expect("two commands");
+        assert_eq!((first.len(), second.len()), (2, 1));
+        for wrong in ["a", "a --", "-- b", "a -- b -- c", "--"] {
+            assert!(split(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_counts_is_a_share() {
+        assert_eq!(per_cent("1.5"), Ok(1.5));
+        for wrong in ["0", "-1", "nan", "inf", "x", "101"] {
+            assert!(per_cent(wrong).is_err(), "{wrong}");
+        }
+    }
+}

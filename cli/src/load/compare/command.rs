@@ -1,0 +1,211 @@
+//! A command that is run again and again.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{now, pause};
+use crate::failure::Failure;
+
+/// What is kept of a command's stdout and stderr: their ends, bytes.
+const KEPT: usize = 4096;
+
+/// A command, and how its runs are judged.
+pub(super) struct Runner {
+    words: Vec<OsString>,
+    /// By the last number that it prints, not by its time.
+    by_value: bool,
+    limit: Duration,
+}
+
+impl fmt::Display for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = self
+            .words
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+/// Ends a run that is given up.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+impl Runner {
+    pub(super) fn new(words: &[OsString], by_value: bool, limit: Duration) -> Self {
+        Self {
+            words: words.to_vec(),
+            by_value,
+            limit,
+        }
+    }
+
+    /// One run: what it took, seconds, or the last number that it printed.
+    ///
+    /// # Errors
+    ///
+    /// It does not start, fails, takes too long, or prints no number; or this program is to end.
+    pub(super) fn run(&self, is_over: &AtomicBool) -> Result<f64, Failure> {
+        let Some((program, arguments)) = self.words.split_first() else {
+            return Err(Failure::Error("no command".to_owned()));
+        };
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(if self.by_value {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            })
+            .stderr(Stdio::piped());
+        let began = now();
+        let child = command
+            .spawn()
+            .map_err(|error| Failure::of(&format!("{self} does not start"), &error))?;
+        let mut running = Running(child);
+        let (stdout, stderr) = (running.0.stdout.take(), running.0.stderr.take());
+        let (stdout, stderr) = (end_of(stdout), end_of(stderr));
+        let status = self.wait(&mut running, is_over)?;
+        let took = began.elapsed();
+        let said = stderr.join().unwrap_or_default();
+        if !status.success() {
+            let said = said.trim();
+            let said = if said.is_empty() {
+                String::new()
+            } else {
+                format!(": {said}")
+            };
+            return Err(Failure::Error(format!("{self} failed, {status}{said}")));
+        }
+        if !self.by_value {
+            return Ok(took.as_secs_f64());
+        }
+        let printed = stdout.join().unwrap_or_default();
+        last_number(&printed).ok_or_else(|| {
+            Failure::Error(format!(
+                "{self} prints no number on stdout, and --value is given"
+            ))
+        })
+    }
+
+    /// Waits for its end: closely at first, so that what is added to a short run is little.
+    fn wait(
+        &self,
+        running: &mut Running,
+        is_over: &AtomicBool,
+    ) -> Result<std::process::ExitStatus, Failure> {
+        let began = now();
+        loop {
+            if let Some(status) = running.0.try_wait()? {
+                return Ok(status);
+            }
+            let elapsed = began.elapsed();
+            if elapsed > self.limit {
+                return Err(Failure::Error(format!(
+                    "{self} takes longer than {} s (--run-limit)",
+                    self.limit.as_secs_f64()
+                )));
+            }
+            if is_over.load(Ordering::Relaxed) {
+                return Err(Failure::Interrupted);
+            }
+            pause((elapsed / 1000).clamp(Duration::from_micros(50), Duration::from_millis(20)));
+        }
+    }
+}
+
+/// The end of what comes from there, read until it ends.
+fn end_of(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut end = Vec::new();
+        let mut buffer = [0; KEPT];
+        let Some(mut pipe) = pipe else {
+            return String::new();
+        };
+        while let Ok(read @ 1..) = pipe.read(&mut buffer) {
+            end.extend_from_slice(&buffer[..read]);
+            let too_much = end.len().saturating_sub(KEPT);
+            end.drain(..too_much);
+        }
+        String::from_utf8_lossy(&end).into_owned()
+    })
+}
+
+/// The last word that is a number.
+fn last_number(text: &str) -> Option<f64> {
+    let words = text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':' | '=' | '"'));
+    let numbers = words.filter_map(|word| word.parse::<f64>().ok());
+    numbers.filter(|number| number.is_finite()).next_back()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runner(words: &[&str], by_value: bool) -> Runner {
+        let words: Vec<OsString> = words.iter().map(Into::into).collect();
+        Runner::new(&words, by_value, Duration::from_secs(5))
+    }
+
+    fn failure(result: Result<f64, Failure>) -> String {
+        match result {
+            Err(Failure::Error(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_last_number_counts() {
+        assert_eq!(
+            last_number("mean rtt: 12.5 us\nruns 3, p99=40.25\n"),
+            Some(40.25)
+        );
+        assert_eq!(last_number("1e-3\n"), Some(1e-3));
+        assert_eq!(last_number("nan inf none"), None);
+        assert_eq!(last_number(""), None);
+    }
+
+    #[test]
+    fn a_run_takes_time_or_prints_a_number() {
+        let goes_on = AtomicBool::new(false);
+        let took = runner(&["sleep", "0.05"], false)
+            .run(&goes_on)
+            .expect("a time");
+        assert!(took >= 0.05, "{took}");
+        let printed = runner(&["echo", "rtt", "7.5"], true).run(&goes_on);
+        assert!((printed.expect("a number") - 7.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_fails_says_so() {
+        let goes_on = AtomicBool::new(false);
+        let run = |words: &[&str]| failure(runner(words, true).run(&goes_on));
+        let failed = run(&["sh", "-c", "echo out of luck >&2; exit 3"]);
+        assert!(
+            failed.contains("out of luck") && failed.contains('3'),
+            "{failed}"
+        );
+        assert!(run(&["/no/such/program"]).contains("does not start"));
+        assert!(run(&["true"]).contains("no number"));
+        let mut slow = runner(&["sleep", "30"], false);
+        slow.limit = Duration::from_millis(100);
+        assert!(failure(slow.run(&goes_on)).contains("--run-limit"));
+        let is_over = AtomicBool::new(true);
+        let stopped = runner(&["sleep", "30"], false).run(&is_over);
+        assert!(matches!(stopped, Err(Failure::Interrupted)), "{stopped:?}");
+    }
+}
