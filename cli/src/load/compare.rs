@@ -27,6 +27,7 @@ const CONFIDENCE: f64 = 0.95;
 /// Two commands by turns, without load and under that of a model: whether the second takes longer, and by how much.
 #[derive(Debug, Args)]
 #[command(after_long_help = MEANING)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct CompareArguments {
     /// The two commands, with `--` between them.
     #[arg(last = true, required = true, value_name = "FIRST -- SECOND")]
@@ -118,7 +119,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     match phases.iter().find(|phase| !is_fine(phase)) {
         Some(phase) if arguments.require => Err(Failure::Error(format!(
             "{}: {}",
-            phase.phase,
+            phase.under,
             phase.words()
         ))),
         _ => Ok(()),
@@ -185,7 +186,7 @@ fn phase(
     };
     let phase = Phase {
         tautline_compare: 1,
-        phase: name.to_owned(),
+        under: name.to_owned(),
         first: first.to_string(),
         second: second.to_string(),
         unit: if arguments.value {
@@ -211,7 +212,7 @@ fn phase(
 }
 
 fn print(phase: &Phase, medians: Option<(f64, f64)>) -> Result<(), Failure> {
-    say!("{}: {}", phase.phase, phase.words())?;
+    say!("{}: {}", phase.under, phase.words())?;
     if let Some((first, second)) = medians {
         say!(
             "  medians of {} pairs: first {}, second {}",
@@ -296,7 +297,6 @@ fn now() -> Instant {
     Instant::now()
 }
 
-#[expect(clippy::disallowed_methods, reason = "waits for another process")]
 fn pause(time: Duration) {
     std::thread::sleep(time);
 }

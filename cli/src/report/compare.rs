@@ -21,8 +21,9 @@ const MAX_PAIRS: usize = 100_000;
 pub(crate) struct Phase {
     /// Version of the format.
     pub(crate) tautline_compare: u32,
-    /// `without load`, or under which.
-    pub(crate) phase: String,
+    /// `without load`, or `under` a model.
+    #[serde(rename = "phase")]
+    pub(crate) under: String,
     pub(crate) first: String,
     pub(crate) second: String,
     /// `seconds`, or whatever the commands printed.
@@ -111,7 +112,7 @@ fn findings(phases: &[Phase]) -> Result<Markup, Failure> {
     let rows: Vec<Row> = phases
         .iter()
         .map(|phase| Row {
-            name: clean(&phase.phase, 40),
+            name: clean(&phase.under, 40),
             marks: phase
                 .ratio
                 .map(|at| Mark {
@@ -148,7 +149,7 @@ fn findings(phases: &[Phase]) -> Result<Markup, Failure> {
         2,
         phases.iter().map(|phase| {
             vec![
-                clean(&phase.phase, 200),
+                clean(&phase.under, 200),
                 clean(&phase.words(), 200),
                 percent(phase.ratio),
                 percent(phase.low),
@@ -183,7 +184,7 @@ fn runs(phases: &[Phase]) -> Result<Markup, Failure> {
             };
             let median = values[values.len() / 2];
             rows.push(Row {
-                name: format!("{which}, {}", clean(&phase.phase, 30)),
+                name: format!("{which}, {}", clean(&phase.under, 30)),
                 marks: vec![Mark {
                     look: Some(usize::from(which == "second")),
                     at: median,
@@ -192,7 +193,7 @@ fn runs(phases: &[Phase]) -> Result<Markup, Failure> {
                 }],
             });
             cells.push(vec![
-                clean(&phase.phase, 200),
+                clean(&phase.under, 200),
                 which.to_owned(),
                 digits(median),
                 digits(*least),

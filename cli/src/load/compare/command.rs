@@ -148,8 +148,8 @@ fn end_of(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<S
 /// The last word that is a number.
 fn last_number(text: &str) -> Option<f64> {
     let words = text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':' | '=' | '"'));
-    let numbers = words.filter_map(|word| word.parse::<f64>().ok());
-    numbers.filter(|number| number.is_finite()).next_back()
+    let mut numbers = words.filter_map(|word| word.parse::<f64>().ok());
+    numbers.rfind(|number| number.is_finite())
 }
 
 #[cfg(test)]
