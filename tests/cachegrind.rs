@@ -27,6 +27,7 @@ struct Counts {
 
 /// Not a test by itself: what runs under valgrind.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "what a test tells itself")]
 fn told_by_the_environment() {
     let Ok(told) = std::env::var(TOLD) else {
         return;

@@ -13,6 +13,7 @@ const CHILD: &str = "TAUTLINE_LEECH_CHILD";
 
 /// Not a test by itself: the child that is killed.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "what a test tells itself")]
 fn told_by_the_environment() {
     if std::env::var_os(CHILD).is_none() {
         return;

@@ -63,7 +63,7 @@ impl DutyCycle {
         self.owed = owed.clamp(-most, most);
         let into_window = (self.into_window + passed).as_nanos() % WINDOW.as_nanos();
         self.into_window = Duration::from_nanos(into_window as u64);
-        let left = WINDOW - self.into_window;
+        let left = WINDOW.saturating_sub(self.into_window);
         match Duration::try_from_secs_f64(self.owed + self.share * left.as_secs_f64()) {
             Ok(budget) if budget > Duration::ZERO => Duty::Work(budget.min(left)),
             _ => Duty::Sleep(left),
@@ -102,7 +102,7 @@ mod tests {
 
         fn run(&mut self, duty: &mut DutyCycle, length: Duration) -> f64 {
             let (wall, processor) = (self.wall, self.processor);
-            while self.wall - wall < length {
+            while self.wall.saturating_sub(wall) < length {
                 match duty.next(self.wall, self.processor) {
                     Duty::Work(_) => {
                         let batch = Duration::from_micros(self.random.u64(1..=self.batch));
@@ -120,7 +120,8 @@ mod tests {
                     }
                 }
             }
-            (self.processor - processor).as_secs_f64() / (self.wall - wall).as_secs_f64()
+            self.processor.saturating_sub(processor).as_secs_f64()
+                / self.wall.saturating_sub(wall).as_secs_f64()
         }
     }
 
@@ -206,7 +207,10 @@ mod tests {
         machine.wall += Duration::from_secs(60);
         duty.set_intensity(Intensity::NONE);
         assert!(matches!(
-            duty.next(machine.wall - Duration::from_secs(60), machine.processor),
+            duty.next(
+                machine.wall.saturating_sub(Duration::from_secs(60)),
+                machine.processor
+            ),
             Duty::Sleep(_)
         ));
         duty.set_intensity(Intensity::new(0.5));

@@ -375,7 +375,7 @@ fn shape(caches: &[CacheGeometry], reach: Reach) -> Result<Shape, PatternError> 
     let distance = if hit / 4 >= missed {
         hit / 2
     } else {
-        (missed + hit) / 2
+        u64::midpoint(missed, hit)
     };
     // Sets by lines of 64 bytes: a longer line of the cache is several of these.
     let sets = first.size() as usize / LINE / first.ways() as usize;

@@ -72,14 +72,12 @@ fn check(topology: &Topology) -> Result<(), Failure> {
         pace.now().saturating_since(Time::ZERO)
     });
     let [l1, l2, llc, memory] = calibration.load_nanos;
-    match topology.data.l2 {
-        Some(_) => say!(
-            "a load takes {l1:.1} ns from L1D, {l2:.1} from L2, {llc:.1} from LLC, {memory:.1} from memory"
-        )?,
-        None => {
-            say!("a load takes {l1:.1} ns from L1D, {l2:.1} from LLC, {memory:.1} from memory")?
-        }
-    }
+    let l2 = if topology.data.l2.is_some() {
+        format!("{l2:.1} from L2, {llc:.1}")
+    } else {
+        format!("{l2:.1}")
+    };
+    say!("a load takes {l1:.1} ns from L1D, {l2} from LLC, {memory:.1} from memory")?;
     for doubt in topology.data.doubts(&calibration) {
         say!("doubtful: {doubt}")?;
     }

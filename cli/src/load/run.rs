@@ -30,8 +30,12 @@ const HELD: f64 = 0.02;
 #[derive(Debug, Args)]
 #[command(after_long_help = MEANING)]
 pub(crate) struct RunArguments {
-    /// KIND[:INTENSITY][@PROCESSOR], as in cpu, l2:0.3 or cpu:0.5@1. May be repeated; --list shows the kinds.
-    #[arg(long, value_name = "LEECH", required_unless_present = "list")]
+    /// A leech, its share and its processor, as in cpu, l2:0.3 or cpu:0.5@1. May be repeated; --list shows the kinds.
+    #[arg(
+        long,
+        value_name = "KIND[:INTENSITY][@PROCESSOR]",
+        required_unless_present = "list"
+    )]
     leech: Vec<LeechSpec>,
     /// Percentages of data accesses that miss L1D and of those that miss the last cache, as in 3.3,22: of leeches l1, l2, llc and memory.
     #[arg(long, value_name = "L1D%,LLC%", value_parser = misses)]
@@ -95,7 +99,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     {
         std::thread::sleep(LOOK);
         looks += 1;
-        if is_watched && looks % 20 == 0 {
+        if is_watched && looks.is_multiple_of(20) {
             for ((spec, leech), before) in leeches.iter().zip(&mut before) {
                 let now = leech.stats();
                 say!("{}", line(*spec, &now.since(before)))?;
@@ -156,26 +160,23 @@ fn start(spec: LeechSpec, arguments: &RunArguments) -> Result<Leech, Failure> {
 /// `cpu            held 0.500 of 0.5, 12345678 operations/s`.
 fn line(spec: LeechSpec, stats: &LeechStats) -> String {
     let (asked, held) = (spec.intensity.share(), stats.share());
-    let mut line = format!(
+    let mut parts = vec![format!(
         "{:<16} held {held:.3} of {asked}, {:.0} {}/s",
         spec.resource,
         text::per_second(stats.operations, stats.wall),
         spec.resource.operation()
-    );
+    )];
     if let Some(nanos) = stats.access_nanos() {
-        line += &format!(", {nanos:.1} ns each");
+        parts.push(format!("{nanos:.1} ns each"));
     }
     if let Some(misses) = stats.misses {
-        line += &format!(", misses {misses}");
+        parts.push(format!("misses {misses}"));
     }
     if (held - asked).abs() > HELD {
-        line += &match stats.waited {
-            Some(waited) => format!(
-                "; not held: it waited {} for a processor",
-                text::time(waited)
-            ),
-            None => "; not held".to_owned(),
-        };
+        parts.push(match stats.waited {
+            Some(waited) => format!("not held: it waited {} for a processor", text::time(waited)),
+            None => "not held".to_owned(),
+        });
     }
-    line
+    parts.join(", ")
 }

@@ -58,7 +58,9 @@ macro_rules! table {
     };
 }
 
-static TABLE: [[fn(u64) -> u64; 16]; 16] = table!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+type Function = fn(u64) -> u64;
+
+static TABLE: [[Function; 16]; 16] = table!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 
 #[cfg(test)]
 mod tests {

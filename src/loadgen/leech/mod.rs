@@ -228,11 +228,11 @@ impl Leech {
         let builder = std::thread::Builder::new().name(format!("leech-{}", asked.resource));
         let thread = builder.spawn(move || {
             // Pinned first, so that its memory is near.
-            let made = asked
+            let work = asked
                 .processor
                 .map_or(Ok(()), run::pin)
                 .and_then(|()| make());
-            match made {
+            match work {
                 Ok(work) => {
                     if ready.send(Ok(())).is_ok() {
                         run::run(work, &theirs, asked);
