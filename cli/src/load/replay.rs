@@ -61,7 +61,7 @@ const MEANING: &str = "\
 First each leech is moved a little, to see what it does to each metric, which takes 3 to 5 seconds; then all metrics
 are brought to what is asked together. Metrics are judged by their means over a second. Converged is when those of
 the last second were all within 2 % (5 % with --open), and stayed there for a second. Ripple is the standard deviation
-of such means, from then on; `within` is the share of them that is within the tolerance.";
+of such means, from then on (or from 10 s on); `within` is the share of them that is within the tolerance.";
 
 pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
     let what = arguments.model.display().to_string();

@@ -10,6 +10,8 @@ use crate::units::Time;
 pub const WINDOW: Duration = Duration::from_secs(1);
 /// So long the means must stay near before that counts as converged.
 const STAY: Duration = Duration::from_secs(1);
+/// What has not converged by then is judged from then on: the way there says nothing of how it is held.
+const LATEST: Duration = Duration::from_secs(10);
 /// The most intervals of a window that are kept.
 const MAX_KEPT: usize = 4096;
 
@@ -18,7 +20,7 @@ const MAX_KEPT: usize = 4096;
 pub struct MetricOutcome {
     /// From the beginning until the mean over the last second was within the tolerance, and stayed there for a second.
     pub converged: Option<Duration>,
-    /// Mean of what was asked, since all had converged (or of all that was judged, if they never did).
+    /// Mean of what was asked, since all had converged (or after 10 s, if they had not by then).
     pub asked: f64,
     /// Mean of what was reached, in the same time.
     pub reached: f64,
@@ -92,6 +94,8 @@ pub struct Judge {
     converged: Vec<Option<Duration>>,
     all_since: Option<Time>,
     all_converged: Option<Duration>,
+    /// Whether tallies are of what is held.
+    is_settled: bool,
     tallies: Vec<Tally>,
     last: Vec<(f64, f64)>,
 }
@@ -109,6 +113,7 @@ impl Judge {
             converged: vec![None; scales.len()],
             all_since: None,
             all_converged: None,
+            is_settled: false,
             tallies: vec![Tally::default(); scales.len()],
             last: Vec::new(),
         }
@@ -170,8 +175,11 @@ impl Judge {
             self.converged[metric] = self.converged[metric].or(converged);
         }
         let converged = stayed(&mut self.all_since, are_all, to, self.begun);
-        if self.all_converged.is_none() && converged.is_some() {
-            self.all_converged = converged;
+        let is_late = to.saturating_since(self.begun) >= LATEST;
+        let begins = self.all_converged.is_none() && converged.is_some();
+        if begins || (is_late && !self.is_settled) {
+            self.all_converged = self.all_converged.or(converged);
+            self.is_settled = true;
             self.window.clear();
             self.tallies.fill(Tally::default());
         }
@@ -285,9 +293,20 @@ mod tests {
         assert_eq!(outcome.metrics[0].converged, Some(Duration::from_secs(3)));
         assert!((outcome.metrics[0].reached - 10.0).abs() < 1e-9);
         // It passes by.
-        let outcome = judged(|step| step as f64 / 3.0, 10_000);
+        let outcome = judged(|step| step as f64 / 3.0, 9800);
         assert_eq!(outcome.converged, None);
         assert!(outcome.metrics[0].worst > 0.5);
+    }
+
+    #[test]
+    fn what_never_converges_is_judged_without_the_way_there() {
+        let outcome = judged(|step| if step < 20 { 0.0 } else { 8.0 }, 20_000);
+        assert_eq!(outcome.converged, None);
+        let found = &outcome.metrics[0];
+        assert!(
+            found.ripple < 1e-6 && (found.reached - 8.0).abs() < 1e-9,
+            "{found:?}"
+        );
     }
 
     #[test]
