@@ -47,11 +47,15 @@ pub(crate) struct CompareArguments {
     /// Judges by the last number that a command prints on stdout (less is better) instead of the time that it takes.
     #[arg(long)]
     value: bool,
+    /// Logical processors that both commands run on. Default: all. Commands of one thread vary the least on one: processors
+    /// differ. May be repeated.
+    #[arg(long, value_name = "N")]
+    on: Vec<u32>,
     /// The least difference that counts, per cent.
     #[arg(long, value_name = "PERCENT", value_parser = per_cent, default_value = "1.5")]
     least: f64,
     /// Pairs of runs at most, for each phase.
-    #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(12..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(12..=100_000))]
     pairs: u32,
     /// How long a phase may take, seconds. After that what there is is said.
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds, default_value = "300")]
@@ -94,8 +98,10 @@ fn per_cent(text: &str) -> Result<f64, String> {
 pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let is_over = life::watch()?;
     let (first, second) = split(&arguments.commands)?;
-    let runner = |words: &[OsString]| Runner::new(words, arguments.value, arguments.run_limit);
-    let (first, second) = (runner(first), runner(second));
+    let runner = |words: &[OsString]| {
+        Runner::new(words, arguments.value, arguments.run_limit).on(&arguments.on)
+    };
+    let (first, second) = (runner(first)?, runner(second)?);
     let mut phases = vec![phase(
         arguments,
         &is_over,

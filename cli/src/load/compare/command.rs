@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use super::{now, pause};
 use crate::failure::Failure;
 
@@ -19,6 +21,8 @@ pub(super) struct Runner {
     /// By the last number that it prints, not by its time.
     by_value: bool,
     limit: Duration,
+    /// The processors that it runs on; `None` for all that this program may.
+    on: Option<CpuSet>,
 }
 
 impl fmt::Display for Runner {
@@ -50,7 +54,40 @@ impl Runner {
             words: words.to_vec(),
             by_value,
             limit,
+            on: None,
         }
+    }
+
+    /// Runs on these logical processors only, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// This program may not use one of them.
+    pub(super) fn on(mut self, processors: &[u32]) -> Result<Self, Failure> {
+        let allowed = sched_getaffinity(None)?;
+        for processor in processors {
+            let place = *processor as usize;
+            if place >= CpuSet::MAX_CPU || !allowed.is_set(place) {
+                return Err(Failure::Error(format!(
+                    "processor {processor} is not there, or not for this program"
+                )));
+            }
+            self.on.get_or_insert_with(CpuSet::new).set(place);
+        }
+        Ok(self)
+    }
+
+    /// Starts it: a child begins where the thread that starts it may be.
+    fn start(&self, command: &mut Command) -> std::io::Result<Child> {
+        let Some(on) = &self.on else {
+            return command.spawn();
+        };
+        let before = sched_getaffinity(None)?;
+        sched_setaffinity(None, on)?;
+        let child = command.spawn();
+        // Where this thread was before, or it would be in the way.
+        sched_setaffinity(None, &before)?;
+        child
     }
 
     /// One run: what it took, seconds, or the last number that it printed.
@@ -73,8 +110,8 @@ impl Runner {
             })
             .stderr(Stdio::piped());
         let began = now();
-        let child = command
-            .spawn()
+        let child = self
+            .start(&mut command)
             .map_err(|error| Failure::of(&format!("{self} does not start"), &error))?;
         let mut running = Running(child);
         let (stdout, stderr) = (running.0.stdout.take(), running.0.stderr.take());
@@ -188,6 +225,21 @@ mod tests {
         assert!(took >= 0.05, "{took}");
         let printed = runner(&["echo", "rtt", "7.5"], true).run(&goes_on);
         assert!((printed.expect("a number") - 7.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_stays_where_it_is_told() {
+        let goes_on = AtomicBool::new(false);
+        let allowed = sched_getaffinity(None).expect("known");
+        let last = (0..CpuSet::MAX_CPU).rfind(|place| allowed.is_set(*place));
+        let last = last.expect("one at least") as u32;
+        let words = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status"];
+        let told = runner(&words, true).on(&[last]).expect("allowed");
+        let place = told.run(&goes_on).expect("a number");
+        assert!((place - f64::from(last)).abs() < 0.5, "{place}");
+        assert_eq!(sched_getaffinity(None).expect("known"), allowed);
+        let nowhere = runner(&words, true).on(&[1_000_000]).map(|_| 0.0);
+        assert!(failure(nowhere).contains("1000000"));
     }
 
     #[test]
