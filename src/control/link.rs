@@ -569,6 +569,21 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_first_hop_is_the_links_rate_and_a_fast_one_says_nothing() {
+        let rate = |bytes| BytesPerSec::new(bytes).expect("a rate");
+        let mut link = LinkEstimator::default();
+        for _ in 0..20 {
+            link.record_delivery(1_000_000, Duration::from_millis(100), Fed::Backlogged);
+        }
+        link.record_first_hop(rate(1e9), Duration::from_millis(20));
+        assert!((link.likely_rate() / 1e7 - 1.0).abs() < 1e-6);
+        for _ in 0..20 {
+            link.record_first_hop(rate(2e6), Duration::from_millis(20));
+        }
+        assert!((link.likely_rate() / 2e6 - 1.0).abs() < 0.05, "{link:?}");
+    }
+
+    #[test]
     fn a_moment_of_backlog_on_a_link_that_was_fast_is_no_rate() {
         let mut link = LinkEstimator::default();
         let micros = Duration::from_micros;

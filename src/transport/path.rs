@@ -260,6 +260,24 @@ mod linux_tests {
     }
 
     #[tokio::test]
+    async fn a_limit_keeps_what_is_unsent_small() {
+        const LIMIT: u32 = 16 << 10;
+        let mut unsent = Vec::new();
+        for limit in [None, Some(LIMIT)] {
+            let (near, _far) = tcp_pair().await;
+            near.writable().await.expect("room");
+            if let Some(limit) = limit {
+                limit_unsent(&near, limit);
+            }
+            fill(|bytes| near.try_write(bytes));
+            unsent.push(sample(&near).unsent.expect("known of TCP"));
+        }
+        // The kernel looks between its buffers, which may be as long as a packet can be.
+        assert!(unsent[1] <= u64::from(LIMIT) + (64 << 10), "{unsent:?}");
+        assert!(unsent[1] < unsent[0], "{unsent:?}");
+    }
+
+    #[tokio::test]
     async fn what_a_unix_peer_does_not_read_stays_unsent() {
         let (near, mut far) = UnixStream::pair().expect("a pair");
         near.writable().await.expect("room");

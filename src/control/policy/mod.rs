@@ -709,6 +709,31 @@ mod contract {
     }
 
     #[test]
+    fn an_arm_without_memory_for_its_history_is_not_taken_and_says_so() {
+        const STRONG: Arm = Arm::new(CodecId::ZSTD, 1).with_history();
+        static BOTH: [Arm; 2] = [Arm::IDENTITY, STRONG];
+        let mut world = World::new();
+        for _ in 0..20 {
+            // 1 Mbit/s: there is nothing that a history would not pay.
+            let second = Duration::from_secs(1);
+            world.link.record_delivery(125_000, second, Fed::Backlogged);
+        }
+        for roomless in [&[][..], &[STRONG][..]] {
+            let mut policy = Policy::new(PolicyConfig::default());
+            let situation = Situation {
+                roomless,
+                ..world.situation(Time::ZERO, 60_000, &BOTH, true)
+            };
+            let choice = policy.choose(&situation, &mut Rng::with_seed(1));
+            assert_eq!(choice.arm, usize::from(roomless.is_empty()));
+            let reports = policy.explain(&situation);
+            let strong = reports.iter().find(|report| report.arm == STRONG);
+            let verdict = strong.expect("a report").verdict;
+            assert_eq!(verdict == Verdict::NoMemory, !roomless.is_empty());
+        }
+    }
+
+    #[test]
     fn reasons_and_verdicts_are_named_alike() {
         let snake = |variant: &str| {
             let mut name = String::new();

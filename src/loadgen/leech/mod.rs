@@ -36,6 +36,7 @@ pub struct LeechConfig {
     intensity: Intensity,
     misses: Option<MissRatios>,
     caches: Option<DataCaches>,
+    rate: Option<f64>,
 }
 
 impl LeechConfig {
@@ -48,6 +49,7 @@ impl LeechConfig {
             intensity: Intensity::FULL,
             misses: None,
             caches: None,
+            rate: None,
         }
     }
 
@@ -76,6 +78,14 @@ impl LeechConfig {
     #[must_use]
     pub fn misses(mut self, misses: MissRatios) -> Self {
         self.misses = Some(misses);
+        self
+    }
+
+    /// Intensities are shares of so many operations ([`Resource::operation`]) in a second instead of a processor's time: what others make of the cost of one
+    /// does not change how many there are, as far as one processor can. Default: shares of a processor's time. Rates below 1 are 1.
+    #[must_use]
+    pub fn rate(mut self, operations_per_second: f64) -> Self {
+        self.rate = Some(operations_per_second.clamp(1.0, 1e12));
         self
     }
 
@@ -192,6 +202,7 @@ impl Leech {
             intensity,
             misses,
             caches,
+            rate,
         } = config;
         if misses.is_some() && !matches!(resource, Resource::Data(_)) {
             return Err(LeechError::NoMisses { resource });
@@ -207,6 +218,7 @@ impl Leech {
             length,
             intensity,
             misses,
+            rate,
         };
         Self::spawn(asked, make)
     }
@@ -311,6 +323,8 @@ struct Asked {
     length: Duration,
     intensity: Intensity,
     misses: Option<MissRatios>,
+    /// Operations in a second that an intensity is a share of, if it is not one of a processor's time.
+    rate: Option<f64>,
 }
 
 type Made = Result<Box<dyn work::Work>, LeechError>;

@@ -41,6 +41,7 @@ impl NetworkConfig {
                 length: Duration::from_secs(60),
                 intensity: Intensity::FULL,
                 misses: None,
+                rate: None,
             },
         }
     }

@@ -75,10 +75,20 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
         if is_over {
             return;
         }
-        match duty.next(wall, processor) {
+        // Where a rate is held, time counts by what is done in it.
+        let taken = asked.rate.map_or(processor, |rate| {
+            Duration::try_from_secs_f64(operations as f64 / rate).unwrap_or(Duration::MAX)
+        });
+        match duty.next(wall, taken) {
             Duty::Work(budget) => {
-                let batch = budget.min(BATCH).as_nanos() as f64;
-                let count = (batch / cost).clamp(1.0, 1e6) as u64;
+                let due = asked
+                    .rate
+                    .map_or(f64::INFINITY, |rate| budget.as_secs_f64() * rate);
+                let batch = match asked.rate {
+                    Some(_) => BATCH,
+                    None => budget.min(BATCH),
+                };
+                let count = (batch.as_nanos() as f64 / cost).min(due).clamp(1.0, 1e6) as u64;
                 let done = work.run(count);
                 operations += done;
                 if done > 0 {

@@ -68,6 +68,31 @@ fn a_leech_holds_its_share_of_a_processor_that_nobody_else_wants() {
     }
 }
 
+/// Of the clock alone, not of what an operation costs; a processor that others hold cannot be taken.
+#[test]
+fn a_rate_is_held_whatever_one_operation_costs() {
+    for resource in [Resource::PageFaults, Resource::ContextSwitches] {
+        let asked = config(resource)
+            .rate(20_000.0)
+            .intensity(Intensity::new(0.25));
+        let stats = Leech::start(asked).map(|leech| {
+            sleep(1500);
+            leech.stop()
+        });
+        let stats = stats.unwrap();
+        let rate = stats.operations as f64 / stats.wall.as_secs_f64();
+        let waited = stats.waited.unwrap_or(stats.wall);
+        if waited.as_secs_f64() > 0.3 * stats.wall.as_secs_f64() {
+            println!(
+                "{resource} skipped: it waited {waited:?} of {:?}",
+                stats.wall
+            );
+            continue;
+        }
+        assert!((rate / 5000.0 - 1.0).abs() < 0.02, "{rate}: {stats:?}");
+    }
+}
+
 #[test]
 fn intensity_changes_while_it_runs() {
     let leech = Leech::start(config(Resource::Cpu).intensity(Intensity::NONE)).unwrap();

@@ -378,6 +378,10 @@ pub fn leech_for(metric: &str) -> Option<Resource> {
     })
 }
 
+/// Faults or switches in a second at full intensity. These leeches hold a number, whatever one costs at the time, so that what was found for them is the same
+/// anywhere. Origin: about what one processor of a common machine can do.
+const FULL_RATE: f64 = 300e3;
+
 /// This machine, with leeches on some of its processors.
 #[derive(Debug)]
 pub struct LivePlant {
@@ -405,6 +409,10 @@ impl LivePlant {
                     .processor(processor)
                     .intensity(Intensity::NONE)
                     .length(length);
+                let config = match resource {
+                    Resource::PageFaults | Resource::ContextSwitches => config.rate(FULL_RATE),
+                    _ => config,
+                };
                 Leech::start(config).map_err(|source| LiveError::Leech { resource, source })
             });
             leeches.push(of_resource.collect::<Result<Vec<_>, _>>()?);
