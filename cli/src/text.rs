@@ -96,3 +96,33 @@ pub(crate) fn ratio_of(arms: &[ArmStats]) -> Option<f64> {
     let wire: u64 = arms.iter().map(|arm| arm.wire_bytes).sum();
     (wire > 0).then(|| plain as f64 / wire as f64)
 }
+
+/// Three or four digits, however large; what is no number is a dash.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        _ if !value.is_finite() => "-".to_owned(),
+        0.0 => "0".to_owned(),
+        value_abs if value_abs >= 1e9 => format!("{:.3}G", value / 1e9),
+        value_abs if value_abs >= 1e6 => format!("{:.3}M", value / 1e6),
+        value_abs if value_abs >= 1e4 => format!("{:.1}k", value / 1e3),
+        value_abs if value_abs >= 100.0 => format!("{value:.0}"),
+        value_abs if value_abs >= 0.001 => format!("{value:.3}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_have_a_few_digits_and_what_is_none_a_dash() {
+        let values = [0.0, 1.5, 123.4, 12_345.0, 3.2e6, 7.25e9, 0.000_02, f64::NAN];
+        assert_eq!(
+            values.map(number),
+            [
+                "0", "1.500", "123", "12.3k", "3.200M", "7.250G", "2.0e-5", "-"
+            ]
+        );
+    }
+}

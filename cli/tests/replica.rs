@@ -21,6 +21,12 @@ fn processor() -> String {
     list.split([',', '-']).next().expect("one").to_owned()
 }
 
+/// The words of a replay for so many seconds.
+fn replay<'a>(model: &'a Path, cpu: &'a str, seconds: &'a str) -> [&'a str; 7] {
+    let model = as_text(model);
+    ["load", "replay", model, "--pin", cpu, "--for", seconds]
+}
+
 #[test]
 fn what_is_recorded_is_modelled_and_replayed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -57,32 +63,15 @@ fn what_is_recorded_is_modelled_and_replayed() {
     ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     // How near it comes depends on the machine; that it goes all the way does not.
-    let replay = [
-        "load",
-        "replay",
-        as_text(&model),
-        "--pin",
-        &cpu,
-        "--for",
-        "4",
-    ];
-    let output = run(&[&replay[..], &["--save", as_text(&saved)]].concat());
+    let words = replay(&model, &cpu, "4");
+    let output = run(&[&words[..], &["--save", as_text(&saved)]].concat());
     let out = text(&output.stdout);
     assert!(output.status.success(), "{out}{}", text(&output.stderr));
     assert!(
         out.contains("converged") && out.contains("intensities: cpu"),
         "{out}"
     );
-    let output = run(&[
-        "load",
-        "replay",
-        as_text(&saved),
-        "--open",
-        "--pin",
-        &cpu,
-        "--for",
-        "1.5",
-    ]);
+    let output = run(&[&replay(&saved, &cpu, "1.5")[..], &["--open"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     // Without intensities there is nothing to replay so.
     let output = run(&["load", "replay", as_text(&model), "--open", "--pin", &cpu]);
@@ -102,23 +91,15 @@ fn a_model_of_another_machine_is_refused_unless_it_is_to_go_on_anyway() {
         "scope":"","metrics":[{"name":"cpu-load","unit":"","estimated":false},{"name":"no-such-metric","unit":"","estimated":false}],"means":[0.0,1.0]}"#;
     std::fs::write(&model, written).expect("room");
     let cpu = processor();
-    let replay = [
-        "load",
-        "replay",
-        as_text(&model),
-        "--pin",
-        &cpu,
-        "--for",
-        "1",
-    ];
-    let output = run(&replay);
+    let words = replay(&model, &cpu, "1");
+    let output = run(&words);
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         err.contains("another machine") && err.contains("77 processors"),
         "{err}"
     );
-    let output = run(&[&replay[..], &["--anyway", "--require"]].concat());
+    let output = run(&[&words[..], &["--anyway", "--require"]].concat());
     let err = text(&output.stderr);
     assert!(
         err.contains("cannot be had here: no-such-metric: no set has such a metric"),

@@ -113,10 +113,11 @@ effic.    the oracle's time over the policy's. In throughput mode the time for a
           whose median is least; as the best of many, a lucky one.
 
 The relay and the busy threads run in a process of their own, on the same processors; the relay adds
-a few tens of microseconds to each way. A link without limit and delay is the loopback itself. --netns does not, but its shaper lets what comes after a pause
-through at once, up to 1 ms at the rate or two packets: it shows throughput truly, and message times
-below the link's rate without the time that sending takes. If the bench is killed (signal 9), the
-namespaces stay: `ip netns list` shows them as tautline-PID-a and -b.";
+a few tens of microseconds to each way. A link without limit and delay is the loopback itself. --netns
+has no relay, but its shaper lets what comes after a pause through at once, up to 1 ms at the rate or
+two packets: it shows throughput truly, and message times below the link's rate without the time that
+sending takes. If the bench is killed (signal 9), the namespaces stay: `ip netns list` shows them as
+tautline-PID-a and -b.";
 
 fn milliseconds(text: &str) -> Result<Duration, String> {
     match text.parse() {

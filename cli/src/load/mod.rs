@@ -54,27 +54,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A value with a few digits, however large.
-fn number(value: f64) -> String {
-    match value.abs() {
-        _ if !value.is_finite() => "-".to_owned(),
-        size if size >= 1e6 => format!("{:.3}M", value / 1e6),
-        size if size >= 1e4 => format!("{:.2}k", value / 1e3),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_a_few_digits_and_what_is_none_a_dash() {
-        let texts = [f64::NAN, 0.25, 12.345, 512.3, 23_456.0, 2.5e6].map(number);
-        assert_eq!(texts, ["-", "0.2500", "12.35", "512", "23.46k", "2.500M"]);
-    }
 
     #[test]
     fn times_are_seconds_within_a_day() {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tautline::loadgen::replica::{End, Profile};
 
-use super::{number, seconds};
+use super::seconds;
 use crate::failure::{Failure, say};
+use crate::text::number;
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArguments {

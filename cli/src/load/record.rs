@@ -13,9 +13,10 @@ use tautline::loadgen::replica::{
 };
 use tautline::pmu::{Pace, Recording};
 
-use super::{number, seconds};
+use super::seconds;
 use crate::failure::{Failure, say};
 use crate::monitor::watch_for_signals;
+use crate::text::number;
 
 /// Without hardware counters, these are what can be had; with them, those of the monitor's sets are there, too.
 const DEFAULT: [&str; 4] = [CPU_LOAD, PAGE_FAULTS, CONTEXT_SWITCHES, MEMORY_LATENCY];

@@ -13,8 +13,9 @@ use tautline::loadgen::replica::{
 use tautline::loadgen::{Intensity, Resource};
 use tautline::pmu::Pace;
 
-use super::{life, number, seconds};
+use super::{life, seconds};
 use crate::failure::{Failure, say};
+use crate::text::number;
 
 /// Between readings. Shorter is noisier, longer is slower to find out; loads are to a hundredth of a second, so no shorter.
 const PERIOD: Duration = Duration::from_millis(200);

@@ -8,7 +8,7 @@ use tautline::pmu::{
 };
 
 use crate::failure::{Failure, say};
-use crate::text;
+use crate::text::{self, number};
 
 /// What is missing, on stderr: a line for each reason.
 pub(crate) fn missing(missing: &[Missing]) {
@@ -198,31 +198,4 @@ pub(crate) fn list(sets: &EventSets, names: &Names) -> Result<(), Failure> {
         )?;
     }
     Ok(())
-}
-
-/// Three or four digits, however large.
-fn number(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        value_abs if value_abs >= 1e9 => format!("{:.3}G", value / 1e9),
-        value_abs if value_abs >= 1e6 => format!("{:.3}M", value / 1e6),
-        value_abs if value_abs >= 1e4 => format!("{:.1}k", value / 1e3),
-        value_abs if value_abs >= 100.0 => format!("{value:.0}"),
-        value_abs if value_abs >= 0.001 => format!("{value:.3}"),
-        _ => format!("{value:.1e}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_a_few_digits() {
-        let texts = [0.0, 1.5, 123.4, 12_345.0, 3.2e6, 7.25e9, 0.000_02].map(number);
-        assert_eq!(
-            texts,
-            ["0", "1.500", "123", "12.3k", "3.200M", "7.250G", "2.0e-5"]
-        );
-    }
 }

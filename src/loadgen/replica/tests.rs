@@ -22,6 +22,13 @@ struct Run {
     intensities: Vec<Vec<f64>>,
 }
 
+impl Run {
+    fn check_bounds(&self) {
+        let mut all = self.intensities.iter().flatten();
+        assert!(all.all(|x| (0.0..=1.0).contains(x)));
+    }
+}
+
 /// Replays for so long. Each step, `meddle` may change the plant.
 fn run(
     mut replay: Replay,
@@ -195,12 +202,7 @@ fn what_cannot_be_had_is_named_and_the_others_are_held() {
             "seed {seed}: {found:?}"
         );
         assert!(run.measured.converged.is_none());
-        assert!(
-            run.intensities
-                .iter()
-                .flatten()
-                .all(|x| (0.0..=1.0).contains(x))
-        );
+        run.check_bounds();
     }
 }
 
@@ -433,12 +435,7 @@ fn fewer_actuators_than_metrics_is_a_compromise_that_is_named() {
             "seed {seed}: {:?}",
             run.measured
         );
-        assert!(
-            run.intensities
-                .iter()
-                .flatten()
-                .all(|x| (0.0..=1.0).contains(x))
-        );
+        run.check_bounds();
     }
 }
 
