@@ -394,7 +394,7 @@ impl Report {
             text::time(tail),
             text::time(max)
         )?;
-        say!("  carried by {}", text::shares(&self.stream.arms, 8))?;
+        say!("  carried by {}", text::shares(&self.stream.arms, 4))?;
         if let Some((arm, reason)) = self.stream.latest {
             say!("  the last block: {arm}, {reason}")?;
         }

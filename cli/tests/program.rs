@@ -89,7 +89,13 @@ fn what_is_sent_comes_back_equal_with_every_policy() {
         assert_eq!(rows[0]["plain_bytes"], bytes, "{policy}");
         assert_eq!(rows[1]["total"]["messages"], 500, "{policy}");
         let ratio = rows[0]["ratio"].as_f64().expect("a number");
-        assert!(policy == "none" || ratio > 1.5, "{policy}: {ratio}");
+        // The default policy has reason to send most of it as it is over a loopback.
+        let least = if matches!(policy, "none" | "cost") {
+            0.95
+        } else {
+            1.5
+        };
+        assert!(ratio > least, "{policy}: {ratio}");
     }
 }
 

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::observer::MessageRun;
 use super::retained::Retained;
 use super::sender::SendCredit;
-use super::stream::{Company, Queued, SendStream};
-use crate::wire::{MESSAGE_CHARGE, Place, RecordWriter, StreamId};
+use super::stream::{Company, Outgoing, SendStream};
+use crate::wire::{MESSAGE_CHARGE, Place, RecordKind, RecordWriter, StreamId};
 
 /// Payloads up to this length are copied into the block, longer ones go out as they are: below it
 /// the copy costs less than one more slice in the write. Arbitrary within 512 to 4096.
@@ -85,7 +85,15 @@ impl BlockBuilder {
         };
         let mut payload = 0;
         let mut complete = false;
-        while !complete && payload < quantum && send.can_send(credit.left()) {
+        while !complete {
+            if !retained.is_on() {
+                let most = quantum.saturating_sub(payload);
+                payload +=
+                    self.take_alike((&mut *writer, &mut *credit), send, room, most, &mut member);
+            }
+            if payload >= quantum || !send.can_send(credit.left()) {
+                break;
+            }
             let Some(front) = send.queue.front() else {
                 break;
             };
@@ -146,7 +154,63 @@ impl BlockBuilder {
         complete
     }
 
-    fn put_payload(&mut self, message: &Queued, from: usize, len: usize) {
+    /// Takes whole messages that are copied and have others of their kind behind them, as the loop in [`Self::take`] would
+    /// each, and leaves it whatever else there is. Their payload bytes.
+    fn take_alike(
+        &mut self,
+        (writer, credit): (&mut RecordWriter, &mut SendCredit),
+        send: &mut SendStream,
+        room: usize,
+        most: usize,
+        member: &mut Member,
+    ) -> usize {
+        let Some(mut window) = send.front_room(credit.left()) else {
+            return 0;
+        };
+        if send.front_sent > 0 {
+            return 0;
+        }
+        window += MESSAGE_CHARGE;
+        let longest = if self.by_reference {
+            MAX_COPIED
+        } else {
+            usize::MAX
+        };
+        let (mut count, mut payload) = (0, 0);
+        let (front, _) = send.queue.as_slices();
+        for (message, next) in front.iter().zip(front.iter().skip(1)) {
+            let len = message.payload.len();
+            let left = room.saturating_sub(self.plain_len);
+            let taken = len as u64 + MESSAGE_CHARGE;
+            if message.kind != RecordKind::Message
+                || message.sensitive != self.company.sensitive
+                || next.sensitive != message.sensitive
+                || len >= left
+                || len > longest
+                || taken > window
+                || payload >= most
+            {
+                break;
+            }
+            window -= taken;
+            let header_at = self.bytes.len();
+            writer.put_whole(&mut self.bytes, member.stream, message.kind, Some(len));
+            self.plain_len += self.bytes.len() - header_at + len;
+            self.bytes.extend_from_slice(&message.payload);
+            payload += len;
+            count += 1;
+        }
+        send.queue.drain(..count);
+        let queued = payload + count * MESSAGE_CHARGE as usize;
+        send.queued_bytes -= queued;
+        send.sent += queued as u64;
+        credit.take(send, queued as u64);
+        member.messages += count as u32;
+        member.drained += queued;
+        payload
+    }
+
+    fn put_payload(&mut self, message: &Outgoing, from: usize, len: usize) {
         if self.by_reference && len > MAX_COPIED {
             self.shared
                 .push((self.bytes.len(), message.payload.slice(from..from + len)));

@@ -180,6 +180,11 @@ impl RecvCredit {
         Ok(())
     }
 
+    /// What the peer may still send.
+    pub(super) const fn room(&self) -> u64 {
+        self.given - self.received
+    }
+
     /// What may be held when all comes that was given.
     const fn exposed(&self) -> u64 {
         self.given - self.released

@@ -105,6 +105,12 @@ impl Session {
         self.receiver.on_dry(now);
     }
 
+    /// Something was read, and for so long since [`Self::handle_dry`] the driver was not waiting for it but was busy, or ready and had no
+    /// processor. Without it the peer takes what kept this end from reading for a slow link.
+    pub fn handle_awake(&mut self, busy: Duration) {
+        self.receiver.on_awake(busy);
+    }
+
     /// Whether the driver has said [`Self::handle_dry`] and nothing has come since.
     pub const fn is_dry(&self) -> bool {
         self.receiver.is_dry()

@@ -75,8 +75,8 @@ use self::sender::Sender;
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]
 pub(crate) use self::stream::BuildIdHasher;
-pub use self::stream::Message;
-use self::stream::{Queued, RecvStream, SendState, SendStream, Stream, Streams, TrafficClass};
+pub use self::stream::{Message, Outgoing};
+use self::stream::{RecvStream, SendState, SendStream, Stream, Streams, TrafficClass};
 pub use self::trace::{Decision, MAX_DECISIONS};
 use crate::codecs::{Arm, CodecId, takes_dictionary};
 use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture};
@@ -163,6 +163,8 @@ pub struct Session {
     now: Time,
     /// When a message last came or was given to be sent.
     used_at: Time,
+    /// The message of a call that brings one.
+    one: VecDeque<Outgoing>,
     /// When bytes last came from the peer, and when the socket last took some for it.
     heard_at: Time,
     wrote_at: Time,
@@ -225,6 +227,7 @@ impl Session {
             resumption: Resumption::default(),
             now,
             used_at: now,
+            one: VecDeque::new(),
             heard_at: now,
             wrote_at: now,
             config,
@@ -331,7 +334,7 @@ impl Session {
     ) -> Result<(), SendError> {
         self.queue(
             id,
-            Queued {
+            Outgoing {
                 payload,
                 kind,
                 sensitive: false,
@@ -355,7 +358,7 @@ impl Session {
     ) -> Result<(), SendError> {
         self.queue(
             id,
-            Queued {
+            Outgoing {
                 payload,
                 kind,
                 sensitive: true,
@@ -363,51 +366,82 @@ impl Session {
         )
     }
 
-    fn queue(&mut self, id: StreamId, message: Queued) -> Result<(), SendError> {
-        let payload = &message.payload;
-        let closed = SendError::Closed(id);
-        if !matches!(self.state, State::Established) {
-            return Err(closed);
+    fn queue(&mut self, id: StreamId, message: Outgoing) -> Result<(), SendError> {
+        let mut one = core::mem::take(&mut self.one);
+        one.push_back(message);
+        let result = self.send_all(id, &mut one);
+        let rejected = one.pop_front();
+        self.one = one;
+        match (result?, rejected) {
+            (_, Some(message)) => Err(SendError::Full(Rejected(message.payload))),
+            (_, None) => Ok(()),
         }
-        let max = self.peer.max_message;
-        let Some(stream) = self
-            .streams
-            .find(id)
-            .filter(|stream| stream.send.state == SendState::Open)
+    }
+
+    /// Queues messages in their order, which costs less than one by one, and says how many: those for which there was
+    /// no room stay in `messages`.
+    ///
+    /// # Errors
+    ///
+    /// The next message is longer than the peer receives, or the stream is closed: it stays with those behind it.
+    pub fn send_all(
+        &mut self,
+        id: StreamId,
+        messages: &mut VecDeque<Outgoing>,
+    ) -> Result<usize, SendError> {
+        let is_established = matches!(self.state, State::Established);
+        let stream = self.streams.find(id);
+        let Some(stream) =
+            stream.filter(|stream| is_established && stream.send.state == SendState::Open)
         else {
-            return Err(closed);
+            return Err(SendError::Closed(id));
         };
-        if payload.len() as u64 > max {
-            return Err(SendError::TooLong {
-                given: payload.len(),
-                max,
-            });
-        }
         let send = &mut stream.send;
-        let len = payload.len() + MESSAGE_CHARGE as usize;
+        let max = self.peer.max_message;
         // What is to be sent again has had its place before.
-        let queued = send.queued_bytes - send.counted;
-        if queued > 0 && queued + len > self.config.send_queue {
-            return Err(SendError::Full(Rejected(message.payload)));
-        }
-        stream.stats.messages_sent += 1;
-        stream.stats.payload_sent += payload.len() as u64;
-        send.queued_bytes += len;
-        let dictionaries = &mut self.sender.dictionaries;
-        // What is made of one group's messages would tell the others of them.
-        if dictionaries.is_agreed() && !message.sensitive && send.group == GroupId::default() {
-            if stream.class == TrafficClass::Unasked && stream.policy.may_use_dictionary() {
-                let class = dictionaries.class_of(&stream.name);
-                stream.class = class.map_or(TrafficClass::None, TrafficClass::Of);
+        let mut queued = send.queued_bytes - send.counted;
+        let (before, mut count, mut error) = (queued, 0, None);
+        for message in messages.iter() {
+            let given = message.payload.len();
+            if given as u64 > max {
+                error = Some(SendError::TooLong { given, max });
+                break;
             }
-            if let TrafficClass::Of(class) = stream.class {
-                dictionaries.offer(class, payload);
+            let len = message.queued_len();
+            if queued > 0 && queued + len > self.config.send_queue {
+                break;
             }
+            queued += len;
+            count += 1;
         }
-        send.queue.push_back(message);
-        self.used_at = self.now;
-        self.sender.on_sendable(id, send);
-        Ok(())
+        if count > 0 {
+            let bytes = queued - before;
+            stream.stats.messages_sent += count as u64;
+            stream.stats.payload_sent += (bytes - count * MESSAGE_CHARGE as usize) as u64;
+            send.queued_bytes += bytes;
+            let dictionaries = &mut self.sender.dictionaries;
+            // What is made of one group's messages would tell the others of them.
+            if dictionaries.is_agreed() && send.group == GroupId::default() {
+                for message in messages.iter().take(count).filter(|it| !it.sensitive) {
+                    if stream.class == TrafficClass::Unasked && stream.policy.may_use_dictionary() {
+                        let class = dictionaries.class_of(&stream.name);
+                        stream.class = class.map_or(TrafficClass::None, TrafficClass::Of);
+                    }
+                    let Some(class) = stream.class.get() else {
+                        break;
+                    };
+                    dictionaries.offer(class, &message.payload);
+                }
+            }
+            if send.queue.is_empty() && count == messages.len() {
+                core::mem::swap(&mut send.queue, messages);
+            } else {
+                send.queue.extend(messages.drain(..count));
+            }
+            self.used_at = self.now;
+            self.sender.on_sendable(id, send);
+        }
+        error.map_or(Ok(count), Err)
     }
 
     /// Takes the next message of a stream. Call [`Self::release`] when the application is done with it.

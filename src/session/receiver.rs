@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 pub(super) use self::records::end;
-use self::records::{FirstStream, deliver_record, delivered_by, is_pinning, tell_run};
+use self::records::{
+    Alike, FirstStream, deliver_alike, deliver_record, delivered_by, is_pinning, tell_run,
+};
 use super::credit::RecvCredit;
 use super::dictionaries::{DictionaryConfig, DictionaryMemory, RecvDictionaries};
 use super::event::Event;
@@ -206,6 +208,11 @@ impl Receiver {
     /// The socket has nothing to read.
     pub(super) fn on_dry(&mut self, now: Time) {
         self.dry_since.get_or_insert(now);
+    }
+
+    /// .. but for so long it was not waited for.
+    pub(super) fn on_awake(&mut self, busy: Duration) {
+        self.dry_since = self.dry_since.map(|since| since + busy);
     }
 
     pub(super) const fn is_dry(&self) -> bool {
@@ -629,11 +636,17 @@ impl Receiver {
                 .is_anyone()
                 .then(|| delivered_by(&record, streams))
                 .flatten();
-            if let Some(id) = deliver_record(record, max_message, streams, credit, events)? {
-                if self.to_credit.last() != Some(&id) {
-                    self.to_credit.push(id);
-                }
-            }
+            let id = record.stream;
+            let alike =
+                if let Some(id) = deliver_record(record, max_message, streams, credit, events)? {
+                    if self.to_credit.last() != Some(&id) {
+                        self.to_credit.push(id);
+                    }
+                    Alike::default()
+                } else {
+                    let (reader, lens) = (&group.reader, (max_message, block_len));
+                    deliver_alike(id, &mut plain, (reader, &mut first), lens, streams, credit)?
+                };
             if let Some((stream, bytes)) = part {
                 if let Some(done) = run.take_if(|run| run.stream != stream) {
                     tell_run(&self.told, self.blocks, done, streams);
@@ -644,8 +657,8 @@ impl Receiver {
                     count: 0,
                     bytes: 0,
                 });
-                run.count += 1;
-                run.bytes += bytes;
+                run.count += 1 + alike.messages as u64;
+                run.bytes += bytes + alike.bytes as u64;
             }
         }
         if let Some(run) = run {

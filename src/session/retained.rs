@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::stream::Queued;
+use super::stream::Outgoing;
 use crate::wire::{StreamId, WireError};
 
 /// What a piece counts beside its bytes: the entry itself and what keeps the payload alive. Arbitrary, about that.
@@ -26,7 +26,7 @@ pub(super) enum Frame {
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) stream: StreamId,
-    pub(super) message: Queued,
+    pub(super) message: Outgoing,
     pub(super) from: usize,
     pub(super) len: usize,
 }
@@ -101,7 +101,7 @@ impl Retained {
     pub(super) fn push_piece(
         &mut self,
         stream: StreamId,
-        message: &Queued,
+        message: &Outgoing,
         (from, len): (usize, usize),
     ) {
         let piece = Piece {
@@ -211,7 +211,7 @@ mod tests {
 
     fn put(retained: &mut Retained, pieces: &[(u32, &'static [u8])]) {
         for (number, payload) in pieces {
-            let message = Queued {
+            let message = Outgoing {
                 payload: Bytes::from_static(payload),
                 kind: RecordKind::Message,
                 sensitive: false,
@@ -262,7 +262,7 @@ mod tests {
         let mut retained = Retained::default();
         retained.begin(1 << 20);
         put(&mut retained, &[(0, b"a")]);
-        let message = Queued {
+        let message = Outgoing {
             payload: Bytes::from_static(b"bc"),
             kind: RecordKind::Message,
             sensitive: false,

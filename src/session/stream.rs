@@ -83,11 +83,22 @@ pub(super) enum Starved {
     Said,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Queued {
-    pub(super) payload: Bytes,
-    pub(super) kind: RecordKind,
-    pub(super) sensitive: bool,
+/// A message to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Its bytes.
+    pub payload: Bytes,
+    /// Whether it is a request or a reply.
+    pub kind: RecordKind,
+    /// Whether it goes as [`Session::send_sensitive`](super::Session::send_sensitive) says.
+    pub sensitive: bool,
+}
+
+impl Outgoing {
+    /// Bytes of the stream's queue that it takes: [`SessionConfig::send_queue`](super::SessionConfig::send_queue).
+    pub fn queued_len(&self) -> usize {
+        self.payload.len() + MESSAGE_CHARGE as usize
+    }
 }
 
 /// What messages must have in common to share a block.
@@ -102,7 +113,7 @@ pub(super) struct Company {
 pub(super) struct SendStream {
     pub(super) state: SendState,
     pub(super) group: GroupId,
-    pub(super) queue: VecDeque<Queued>,
+    pub(super) queue: VecDeque<Outgoing>,
     /// Payload bytes in the queue, without what of the front message is sent already, and
     /// [`MESSAGE_CHARGE`] for each message.
     pub(super) queued_bytes: usize,

@@ -1,5 +1,6 @@
 //! The application's handles: a connection and its streams.
 
+use core::task::Waker;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +12,14 @@ use tokio::sync::oneshot;
 use super::PeerIdentity;
 use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 use super::lane::Further;
-use super::room::NoRoom;
-use super::shared::{Command, OpenCommand, Phase, Popped, Shared, StreamShared};
+use super::outbox::Refused;
+use super::shared::{Command, DriverEnded, OpenCommand, Phase, Popped, Shared, StreamShared};
 use crate::control::PolicyConfig;
 use crate::session::{
-    Decision, Delivery, OpenError, Rejected, SendError, SessionError, SessionStats, StreamConfig,
-    StreamStats,
+    Decision, Delivery, OpenError, Outgoing, Rejected, SendError, SessionError, SessionStats,
+    StreamConfig, StreamStats,
 };
-use crate::wire::{GroupId, MESSAGE_CHARGE, RecordKind, StreamId};
+use crate::wire::{GroupId, RecordKind, StreamId};
 
 /// A connection to a peer. Clones are handles of the same one; when the last handle and the last
 /// [`Stream`] are gone, it closes.
@@ -317,12 +318,14 @@ impl Stream {
     pub async fn send(&self, payload: Bytes) -> Result<(), SendError> {
         // As `send_as`, without a future inside the future: this is the path of every message.
         self.check_len(&payload)?;
-        let limit = self.lane.send_queue;
-        let (room, len) = (&self.stream.room, queued_len(&payload));
-        if room.try_take(len, limit).is_err() && !room.take(len, limit).await {
-            return Err(SendError::Closed(self.stream.id));
+        match self.try_put(payload, RecordKind::Message, false) {
+            Ok(()) => Ok(()),
+            // Boxed, so that the future of every other message is small enough to be moved at no cost.
+            Err((Refused::Full, payload)) => {
+                Box::pin(self.put(payload, RecordKind::Message, false)).await
+            }
+            Err((Refused::Closed, _)) => Err(SendError::Closed(self.stream.id)),
         }
-        self.push(payload, RecordKind::Message, false)
     }
 
     /// Sends a message if there is room for it now.
@@ -354,13 +357,11 @@ impl Stream {
 
     fn try_send_as(&self, payload: Bytes, sensitive: bool) -> Result<(), SendError> {
         self.check_len(&payload)?;
-        let limit = self.lane.send_queue;
-        match self.stream.room.try_take(queued_len(&payload), limit) {
-            Ok(()) => {}
-            Err(NoRoom::Closed) => return Err(SendError::Closed(self.stream.id)),
-            Err(NoRoom::Full) => return Err(SendError::Full(Rejected(payload))),
+        match self.try_put(payload, RecordKind::Message, sensitive) {
+            Ok(()) => Ok(()),
+            Err((Refused::Closed, _)) => Err(SendError::Closed(self.stream.id)),
+            Err((Refused::Full, payload)) => Err(SendError::Full(Rejected(payload))),
         }
-        self.push(payload, RecordKind::Message, sensitive)
     }
 
     async fn send_as(
@@ -370,29 +371,51 @@ impl Stream {
         sensitive: bool,
     ) -> Result<(), SendError> {
         self.check_len(&payload)?;
-        if !self
-            .stream
-            .room
-            .take(queued_len(&payload), self.lane.send_queue)
-            .await
-        {
-            return Err(SendError::Closed(self.stream.id));
-        }
-        self.push(payload, kind, sensitive)
+        self.put(payload, kind, sensitive).await
     }
 
-    fn push(&self, payload: Bytes, kind: RecordKind, sensitive: bool) -> Result<(), SendError> {
-        let stream = self.stream.id;
-        if self.lane.push(Command::Send {
-            stream,
+    async fn put(
+        &self,
+        payload: Bytes,
+        kind: RecordKind,
+        sensitive: bool,
+    ) -> Result<(), SendError> {
+        let message = Outgoing {
             payload,
             kind,
             sensitive,
-        }) {
+        };
+        let outbox = &self.stream.outbox;
+        if outbox
+            .put(message, self.lane.send_queue, || self.tell())
+            .await
+        {
             Ok(())
         } else {
-            Err(SendError::Closed(stream))
+            Err(SendError::Closed(self.stream.id))
         }
+    }
+
+    #[inline]
+    fn try_put(
+        &self,
+        payload: Bytes,
+        kind: RecordKind,
+        sensitive: bool,
+    ) -> Result<(), (Refused, Bytes)> {
+        let message = Outgoing {
+            payload,
+            kind,
+            sensitive,
+        };
+        let outbox = &self.stream.outbox;
+        outbox.try_put(message, self.lane.send_queue, || self.tell())
+    }
+
+    /// Has the driver come for what is in the outbox.
+    fn tell(&self) -> Result<Option<Waker>, DriverEnded> {
+        let stream = self.stream.id;
+        self.lane.push_quietly(Command::Send { stream })
     }
 
     fn check_len(&self, payload: &Bytes) -> Result<(), SendError> {
@@ -412,18 +435,35 @@ impl Stream {
     ///
     /// The sender gave up, or the session has failed.
     pub async fn recv(&self) -> Result<Option<Received>, RecvError> {
-        match self.stream.next(&self.lane).await {
-            Ok(popped) => Ok(Some(self.take(popped))),
-            Err(ended) => ended.map(|()| None),
+        // Most are here already. What waits for others is written out here: a future inside the future would make it longer,
+        // and every message moves one.
+        if let Some(received) = self.try_recv() {
+            return Ok(Some(received));
+        }
+        loop {
+            let (_waiting, readable) = self.stream.wait();
+            let mut readable = core::pin::pin!(readable);
+            readable.as_mut().enable();
+            // What came before the registration is seen here.
+            if let Some(received) = self.try_recv() {
+                return Ok(Some(received));
+            }
+            if let Some(ended) = self.stream.ended() {
+                return ended.map(|()| None);
+            }
+            self.stream.want(&self.lane);
+            readable.await;
         }
     }
 
     /// The next message if it is here already.
+    #[inline]
     pub fn try_recv(&self) -> Option<Received> {
-        let popped = self.stream.pop(self.lane.release_at())?.ok()?;
+        let popped = self.stream.pop(self.lane.release_at())?;
         Some(self.take(popped))
     }
 
+    #[inline]
     fn take(&self, Popped { message, release }: Popped) -> Received {
         let stream = self.stream.id;
         if let Some(charge) = release {
@@ -461,7 +501,7 @@ impl Stream {
             stream: &self.stream,
             correlation,
         };
-        if self.stream.has_ended() && !self.stream.room.is_closed() {
+        if self.stream.has_ended() && !self.stream.outbox.is_closed() {
             return Err(RequestError::Ended);
         }
         let exchange = async {
@@ -487,7 +527,7 @@ impl Stream {
     /// Ends the sending direction: the peer's `recv` answers `None` after what was sent. Messages
     /// still come.
     pub fn finish(&self) {
-        self.stream.room.close();
+        self.stream.outbox.close();
         self.lane.push(Command::Finish {
             stream: self.stream.id,
         });
@@ -564,11 +604,6 @@ impl Sensitive<'_> {
     pub async fn reply(self, to: &Received, payload: Bytes) -> Result<(), SendError> {
         self.stream.send_as(payload, to.answer_kind(), true).await
     }
-}
-
-/// What a message takes of its stream's queue, as the session counts it.
-fn queued_len(payload: &Bytes) -> usize {
-    payload.len() + MESSAGE_CHARGE as usize
 }
 
 /// Forgets a request when nobody waits for its reply any more.

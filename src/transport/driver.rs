@@ -24,6 +24,7 @@ use self::farewell::Farewell;
 use self::queued::QueuedRun;
 use self::work::{Done, steps_aside};
 use super::SessionEvents;
+use super::awake::Awake;
 use super::clock::Clock;
 use super::error::RecvError;
 use super::guard::{Grant, Granted};
@@ -35,9 +36,9 @@ use super::resume::{Another, Carrier};
 use super::shared::{Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, StreamShared};
 use super::socket::MOST_UNSENT;
 use crate::control::MAX_INLINE;
-use crate::session::{BuildIdHasher, Event, Message, OpenError, Session, SessionError};
+use crate::session::{BuildIdHasher, Event, Message, OpenError, Outgoing, Session, SessionError};
 use crate::units::Time;
-use crate::wire::{CloseCode, MESSAGE_CHARGE, StreamId};
+use crate::wire::{CloseCode, StreamId};
 
 /// Bytes that one read may bring.
 const READ_LEN: usize = 64 << 10;
@@ -100,10 +101,13 @@ pub(super) struct Driver<I> {
     history: HistoryPart,
     streams: HashMap<StreamId, Arc<StreamShared>, BuildIdHasher>,
     commands: Vec<Command>,
+    /// On their way from an outbox to the session.
+    outgoing: VecDeque<Outgoing>,
     input: BytesMut,
     /// Bytes came with the connection that the session has not seen.
     has_input: bool,
     input_ended: bool,
+    awake: Awake,
     work: JoinSet<Done>,
     timer: Pin<Box<Sleep>>,
     timer_at: Option<Time>,
@@ -149,9 +153,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             history,
             streams: HashMap::default(),
             commands: Vec::new(),
+            outgoing: VecDeque::new(),
             has_input: !input.is_empty(),
             input,
             input_ended: false,
+            awake: Awake::default(),
             work: JoinSet::new(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
@@ -187,7 +193,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     fn begin_close(&mut self) {
         if self.lane.as_ref().is_some_and(|lane| !lane.may_close()) {
             self.closing.get_or_insert(Closing::AfterOthers);
-            self.streams.values().for_each(|stream| stream.room.close());
+            self.streams
+                .values()
+                .for_each(|stream| stream.outbox.close());
             return;
         }
         if !matches!(self.closing, Some(Closing::Begun { .. })) {
@@ -242,29 +250,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Send {
-                stream,
-                payload,
-                kind,
-                sensitive,
-            } => {
-                let bytes = payload.len();
-                let len = bytes + MESSAGE_CHARGE as usize;
-                let sent = if sensitive {
-                    self.session.send_sensitive(stream, payload, kind)
-                } else {
-                    self.session.send(stream, payload, kind)
-                };
-                // The handle has reserved the room; a session that is over drops the message.
-                if sent.is_err() {
-                    if let Some(shared) = self.streams.get(&stream) {
-                        shared.room.give_back(len);
-                        shared.room.close();
-                    }
-                } else {
-                    self.count_queued(stream, bytes);
-                }
-            }
+            Command::Send { stream } => self.take_outbox(stream),
             Command::Release { stream, charge } => self.session.release(stream, charge),
             Command::Want { stream } => self.session.want(stream),
             Command::Open(command) => {
@@ -325,6 +311,24 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
     }
 
+    /// Takes what a stream's handles have sent.
+    fn take_outbox(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id) else {
+            return;
+        };
+        let messages = &mut self.outgoing;
+        let taken = stream.outbox.take(messages);
+        // The handle has reserved the room; a session that is over drops messages.
+        let _ = self.session.send_all(id, messages);
+        if messages.is_empty() {
+            self.count_queued(id, taken);
+        } else {
+            let dropped = messages.drain(..).map(|it| it.queued_len()).sum();
+            stream.outbox.give_back(dropped);
+            stream.outbox.close();
+        }
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
         if self.has_input && self.session.wants_input() {
             self.has_input = false;
@@ -344,6 +348,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 if !self.session.is_dry() {
                     self.now = self.clock.now();
                     self.session.handle_dry(self.now);
+                    self.awake.on_dry(self.now);
                 }
                 return false;
             }
@@ -357,6 +362,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         if self.state == State::Open {
             // The peer's round trips are measured by when its probes came.
             self.now = self.clock.now();
+            self.session.handle_awake(self.awake.on_read(self.now));
             self.take_input(self.now);
         } else {
             self.input.clear();
@@ -431,7 +437,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 Event::Starved(id) => self.on_starved(id),
                 Event::Drained { stream, bytes } => {
                     if let Some(stream) = self.streams.get(&stream) {
-                        stream.room.give_back(bytes);
+                        stream.outbox.give_back(bytes);
                     }
                 }
                 Event::StreamEnded(id, code) => {
@@ -444,7 +450,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     }
                 }
                 Event::Closing => {
-                    self.streams.values().for_each(|stream| stream.room.close());
+                    self.streams
+                        .values()
+                        .for_each(|stream| stream.outbox.close());
                     if let Some(lane) = &self.lane {
                         lane.on_closing();
                     }
@@ -579,7 +587,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
         for (_, stream) in self.streams.drain() {
             // In this order: a request that can still be made is ended with the others.
-            stream.room.close();
+            stream.outbox.abandon();
             stream.end(result.clone().map_err(RecvError::Session));
         }
         let tells = match &self.lane {
@@ -746,7 +754,7 @@ impl<I> Drop for Driver<I> {
         let lost = Err(SessionError::ConnectionLost);
         for (_, stream) in self.streams.drain() {
             stream.end(lost.clone().map_err(RecvError::Session));
-            stream.room.close();
+            stream.outbox.abandon();
         }
         let is_told = self
             .lane

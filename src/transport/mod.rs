@@ -6,6 +6,7 @@
 
 mod address;
 mod aside;
+mod awake;
 mod clock;
 mod connection;
 mod dictionaries;
@@ -23,11 +24,11 @@ mod listener;
 pub mod load;
 mod memory;
 mod node;
+mod outbox;
 mod path;
 #[cfg(feature = "quic")]
 mod quic;
 mod resume;
-mod room;
 mod shared;
 mod socket;
 #[cfg(feature = "tls")]

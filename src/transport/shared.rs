@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
 use super::error::RecvError;
 use super::lane::Lane;
-use super::room::Room;
+use super::outbox::Outbox;
 use super::{PeerIdentity, SessionEvents};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::session::{
@@ -23,11 +24,9 @@ use crate::wire::{RecordKind, StreamId};
 /// What a handle asks of the driver.
 #[derive(Debug)]
 pub(super) enum Command {
+    /// Messages are in the stream's outbox.
     Send {
         stream: StreamId,
-        payload: Bytes,
-        kind: RecordKind,
-        sensitive: bool,
     },
     Release {
         stream: StreamId,
@@ -157,6 +156,10 @@ impl DecisionsReply {
     }
 }
 
+/// Commands go nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DriverEnded;
+
 #[derive(Debug, Default)]
 struct Inbox {
     commands: Vec<Command>,
@@ -251,21 +254,28 @@ impl Shared {
 
     /// Hands a command to the driver; false if it has ended.
     pub(super) fn push(&self, command: Command) -> bool {
-        let driver = {
-            let mut inbox = lock(&self.inbox);
-            if inbox.is_closed {
-                return false;
+        match self.push_quietly(command) {
+            Ok(driver) => {
+                if let Some(driver) = driver {
+                    driver.wake();
+                }
+                true
             }
-            if inbox.commands.is_empty() {
-                inbox.since = self.events.get().and_then(SessionEvents::queued_at);
-            }
-            inbox.commands.push(command);
-            inbox.driver.take()
-        };
-        if let Some(driver) = driver {
-            driver.wake();
+            Err(DriverEnded) => false,
         }
-        true
+    }
+
+    /// Hands a command to the driver, which is then to be woken if it sleeps.
+    pub(super) fn push_quietly(&self, command: Command) -> Result<Option<Waker>, DriverEnded> {
+        let mut inbox = lock(&self.inbox);
+        if inbox.is_closed {
+            return Err(DriverEnded);
+        }
+        if inbox.commands.is_empty() {
+            inbox.since = self.events.get().and_then(SessionEvents::queued_at);
+        }
+        inbox.commands.push(command);
+        Ok(inbox.driver.take())
     }
 
     /// Swaps the waiting commands into `into`, which is empty; with none, `waker` is woken by the next. When the first of
@@ -436,8 +446,8 @@ pub(super) struct StreamShared {
     pub(super) name: String,
     inbound: Mutex<Inbound>,
     readable: Notify,
-    /// What `send` may queue.
-    pub(super) room: Room,
+    /// What was sent.
+    pub(super) outbox: Outbox,
     requests: Mutex<HashMap<u64, oneshot::Sender<Bytes>>>,
     pub(super) next_request: AtomicU64,
 }
@@ -449,7 +459,7 @@ impl StreamShared {
             name,
             inbound: Mutex::default(),
             readable: Notify::new(),
-            room: Room::default(),
+            outbox: Outbox::default(),
             requests: Mutex::default(),
             next_request: AtomicU64::new(0),
         }
@@ -499,39 +509,30 @@ impl StreamShared {
         (unreleased, waits || !lock(&self.requests).is_empty())
     }
 
-    /// The next message or the end, if it is here. What was taken is to be released once it comes to `release_at`.
-    pub(super) fn pop(&self, release_at: u64) -> Option<Result<Popped, Result<(), RecvError>>> {
-        let (item, wakes) = {
-            let mut inbound = lock(&self.inbound);
-            match inbound.pop(release_at) {
-                Some(popped) => (Some(Ok(popped)), inbound.wakes_receiver()),
-                None => (inbound.ended.clone().map(Err), false),
-            }
-        };
+    /// The next message, if it is here. What was taken is to be released once it comes to `release_at`.
+    #[inline]
+    pub(super) fn pop(&self, release_at: u64) -> Option<Popped> {
+        let mut inbound = lock(&self.inbound);
+        let popped = inbound.pop(release_at)?;
+        let wakes = inbound.wakes_receiver();
+        drop(inbound);
         if wakes {
             // Several messages may have come with one call.
             self.readable.notify_one();
         }
-        item
+        Some(popped)
     }
 
-    /// Waits for the next message or the end; the driver is told if it has to know.
-    pub(super) async fn next(&self, shared: &Shared) -> Result<Popped, Result<(), RecvError>> {
-        loop {
-            if let Some(item) = self.pop(shared.release_at()) {
-                return item;
-            }
-            let _waiting = Waiting::new(&self.inbound);
-            let readable = self.readable.notified();
-            tokio::pin!(readable);
-            readable.as_mut().enable();
-            // What came between the first look and the registration is seen here.
-            if let Some(item) = self.pop(shared.release_at()) {
-                return item;
-            }
-            self.want(shared);
-            readable.await;
-        }
+    /// How it has ended, if no message is here.
+    pub(super) fn ended(&self) -> Option<Result<(), RecvError>> {
+        let inbound = lock(&self.inbound);
+        let ended = inbound.ended.as_ref();
+        ended.filter(|_| inbound.queue.is_empty()).cloned()
+    }
+
+    /// From now on whoever waits counts, until it is dropped, and is woken once there is something to take.
+    pub(super) fn wait(&self) -> (Waiting<'_>, Notified<'_>) {
+        (Waiting::new(&self.inbound), self.readable.notified())
     }
 
     /// Somebody waits for a message.
@@ -569,7 +570,7 @@ impl StreamShared {
 }
 
 /// Counts one who waits for a message, for as long as it lives.
-struct Waiting<'a>(&'a Mutex<Inbound>);
+pub(super) struct Waiting<'a>(&'a Mutex<Inbound>);
 
 impl<'a> Waiting<'a> {
     fn new(inbound: &'a Mutex<Inbound>) -> Self {

@@ -254,6 +254,26 @@ impl RecordReader {
             payload,
         }))
     }
+
+    /// Takes the payload of the next record from the front of `plain` if that is a whole message (no request, no reply)
+    /// of the stream of the record before, and no longer than `max`. That stream must have no unfinished message.
+    #[inline]
+    pub(crate) fn next_alike(&self, plain: &mut Bytes, max: u64) -> Option<Bytes> {
+        let head = *plain.first()?;
+        let (at, len) = match head {
+            0 => (1, plain.len() - 1),
+            LENGTH => {
+                let (len, taken) = read_varint(&plain[1..]).ok()??;
+                (1 + taken, usize::try_from(len).ok()?)
+            }
+            _ => return None,
+        };
+        if len as u64 > max || len > plain.len() - at || self.last_stream.is_none() {
+            return None;
+        }
+        bytes::Buf::advance(plain, at);
+        Some(plain.split_to(len))
+    }
 }
 
 #[cfg(test)]

@@ -567,3 +567,14 @@ async fn sensitive_messages_requests_and_replies_come_in_their_order() {
         Some((Arm::IDENTITY, Reason::Sensitive))
     ));
 }
+
+/// Every message moves one of each: beyond 128 bytes that is a call of `memcpy`, which shows.
+#[tokio::test]
+async fn what_sends_and_receives_a_message_is_small() {
+    let pair = Pair::over(CARRIERS[0], SessionConfig::default()).await;
+    let stream = open(&pair.client, "small").await;
+    let send = stream.send(Bytes::new());
+    assert!(size_of_val(&send) <= 128, "{} bytes", size_of_val(&send));
+    let recv = stream.recv();
+    assert!(size_of_val(&recv) <= 128, "{} bytes", size_of_val(&recv));
+}

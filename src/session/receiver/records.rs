@@ -8,7 +8,10 @@ use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
 use crate::session::observer::{MessageRun, Observation, Told};
 use crate::session::stream::{Message, Partial, RecvStream, Streams};
-use crate::wire::{CloseCode, MESSAGE_CHARGE, Record, RecordKind, StreamId, WireError};
+use crate::wire::{
+    CloseCode, MESSAGE_CHARGE, Record, RecordKind, RecordReader, StreamId, WireError,
+};
+
 /// How many times its own length a payload in a block of several streams may hold in memory.
 const MAX_PINNED: usize = 8;
 
@@ -59,6 +62,64 @@ impl FirstStream {
         }
         !self.is_alone
     }
+
+    /// More whole messages of the stream of the record before.
+    const fn on_alike(&mut self, alike: Alike) {
+        if self.is_alone {
+            self.messages += alike.messages;
+            self.bytes += alike.bytes;
+        }
+    }
+}
+
+/// Whole messages of one stream that followed one another, and their payload bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Alike {
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+}
+
+/// Delivers the whole messages that follow one of their stream, as [`deliver_record`] would each of them: whatever there
+/// is to be said of a record, it leaves to that.
+pub(super) fn deliver_alike(
+    id: StreamId,
+    plain: &mut Bytes,
+    (reader, first): (&RecordReader, &mut FirstStream),
+    (max_message, block_len): (u64, usize),
+    streams: &mut Streams,
+    credit: &mut RecvCredit,
+) -> Result<Alike, WireError> {
+    let mut alike = Alike::default();
+    let Some(stream) = streams.find(id) else {
+        return Ok(alike);
+    };
+    let recv = &mut stream.recv;
+    if recv.partial.is_some() || recv.queue.is_empty() || recv.discards {
+        return Ok(alike);
+    }
+    let mut room = (recv.limit - recv.received).min(credit.room());
+    while let Some(longest) = room.checked_sub(MESSAGE_CHARGE) {
+        let Some(mut payload) = reader.next_alike(plain, max_message.min(longest)) else {
+            break;
+        };
+        room = longest - payload.len() as u64;
+        alike.messages += 1;
+        alike.bytes += payload.len();
+        if !first.is_alone && is_pinning(&payload, block_len) {
+            payload = Bytes::copy_from_slice(&payload);
+        }
+        recv.queue.push_back(Message {
+            payload,
+            kind: RecordKind::Message,
+        });
+    }
+    let taken = alike.bytes as u64 + alike.messages as u64 * MESSAGE_CHARGE;
+    recv.on_received(taken);
+    credit.on_received(taken)?;
+    stream.stats.messages_received += alike.messages as u64;
+    stream.stats.payload_received += alike.bytes as u64;
+    first.on_alike(alike);
+    Ok(alike)
 }
 
 /// Delivers a message or keeps a fragment. The stream, if its window may have to grow.

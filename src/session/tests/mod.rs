@@ -29,6 +29,7 @@ mod model;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod recalled;
 mod resume;
+mod runs;
 
 /// One end with its driver.
 struct End {

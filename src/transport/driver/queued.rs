@@ -4,6 +4,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Driver;
 use crate::session::MessageRun;
+use crate::transport::outbox::Taken;
 use crate::units::Time;
 use crate::wire::StreamId;
 
@@ -28,18 +29,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         self.queued.since = since;
     }
 
-    /// The session has taken a message.
-    #[inline]
-    pub(super) fn count_queued(&mut self, stream: StreamId, bytes: usize) {
-        if !self.queued.is_wanted {
+    /// The session has taken messages.
+    pub(super) fn count_queued(&mut self, stream: StreamId, taken: Taken) {
+        if !self.queued.is_wanted || taken.messages == 0 {
             return;
         }
         if self.queued.stream != Some(stream) {
             self.end_queued();
             self.queued.stream = Some(stream);
         }
-        self.queued.count += 1;
-        self.queued.bytes += bytes as u64;
+        self.queued.count += taken.messages as u64;
+        self.queued.bytes += taken.payload as u64;
     }
 
     /// Other messages come, or none.

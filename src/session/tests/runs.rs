@@ -1,0 +1,145 @@
+//! Runs of small messages, which are taken and delivered many at once, and whatever cuts them.
+
+use super::*;
+use crate::session::Outgoing;
+
+fn outgoing(payload: impl Into<Bytes>) -> Outgoing {
+    Outgoing {
+        payload: payload.into(),
+        kind: RecordKind::Message,
+        sensitive: false,
+    }
+}
+
+/// Mostly short messages without a kind of their own.
+fn random_message(rng: &mut Rng, number: u64) -> Outgoing {
+    let len = match rng.u8(..50) {
+        0 => rng.usize(1000..6000),
+        1..=5 => 0,
+        6..=9 => rng.usize(200..1100),
+        _ => rng.usize(1..120),
+    };
+    let kind = match rng.u8(..40) {
+        0 => RecordKind::Request {
+            correlation: number,
+        },
+        1 => RecordKind::Reply {
+            correlation: number,
+        },
+        _ => RecordKind::Message,
+    };
+    Outgoing {
+        payload: (0..len).map(|_| rng.u8(..16)).collect::<Vec<u8>>().into(),
+        kind,
+        sensitive: rng.u8(..30) == 0,
+    }
+}
+
+/// Whatever stands among them, and wherever a window, the connection's credit, a block or a turn ends: all arrive, in
+/// order, and both ends count the same.
+#[test]
+fn runs_arrive_as_they_were_sent_wherever_they_are_cut() {
+    for seed in 0..40 {
+        let mut rng = Rng::with_seed(seed);
+        let policies = policies();
+        let policy = policies[rng.usize(..policies.len())];
+        let limits = Limits::default()
+            .max_message(8000)
+            .window(rng.usize(4096..40_000) as u64)
+            .connection_memory(rng.usize(70_000..300_000));
+        let config = config(policy)
+            .limits(limits)
+            .block_len(rng.usize(4096..70_000));
+        let mut pair = Pair::new(&config);
+        let ids: Vec<_> = (0..rng.usize(1..4)).map(|_| pair.open()).collect();
+        let mut sent: HashMap<StreamId, Vec<Outgoing>> = HashMap::new();
+        let mut number = 0;
+        for _ in 0..12 {
+            for _ in 0..rng.usize(1..4) {
+                let id = ids[rng.usize(..ids.len())];
+                let mut messages: VecDeque<_> = (0..rng.usize(1..400))
+                    .map(|_| {
+                        number += 1;
+                        random_message(&mut rng, number)
+                    })
+                    .collect();
+                sent.entry(id).or_default().extend(messages.iter().cloned());
+                let count = messages.len();
+                assert_eq!(pair.a.session.send_all(id, &mut messages), Ok(count));
+                assert!(messages.is_empty(), "there is room for all");
+            }
+            pair.pass(Duration::from_millis(1));
+        }
+        for _ in 0..200 {
+            pair.pass(Duration::from_millis(5));
+        }
+        for (id, sent) in &sent {
+            let received = &pair.b.received[id];
+            assert_eq!(received.len(), sent.len(), "seed {seed}");
+            for (received, sent) in received.iter().zip(sent) {
+                assert_eq!(
+                    (&received.payload, received.kind),
+                    (&sent.payload, sent.kind)
+                );
+            }
+            let payload: usize = sent.iter().map(|it| it.payload.len()).sum();
+            let there = pair.a.session.stream_stats(*id).expect("open");
+            let here = pair.b.session.stream_stats(*id).expect("open");
+            let counts = (sent.len() as u64, payload as u64);
+            assert_eq!((there.messages_sent, there.payload_sent), counts);
+            assert_eq!((here.messages_received, here.payload_received), counts);
+            let drained = pair.a.events.iter().map(|event| match event {
+                Event::Drained { stream, bytes } if stream == id => *bytes,
+                _ => 0,
+            });
+            let queued: usize = sent.iter().map(Outgoing::queued_len).sum();
+            assert_eq!(drained.sum::<usize>(), queued, "all the room is given back");
+        }
+    }
+}
+
+#[test]
+fn messages_without_room_stay_with_who_sends_them() {
+    let mut pair = Pair::new(&SessionConfig::default().send_queue(1000));
+    let id = pair.open();
+    let mut messages: VecDeque<_> = (0..50_u8).map(|at| outgoing(vec![at; 68])).collect();
+    assert_eq!(pair.a.session.send_all(id, &mut messages), Ok(10));
+    assert_eq!(messages.len(), 40);
+    assert_eq!(pair.a.session.send_all(id, &mut messages), Ok(0));
+    pair.settle();
+    assert_eq!(pair.a.session.send_all(id, &mut messages), Ok(10));
+    pair.settle();
+    let firsts = pair.b.payloads(id).into_iter().map(|payload| payload[0]);
+    assert!(firsts.eq(0..20), "in order");
+    // An empty queue takes any message, but only one of such.
+    let mut long: VecDeque<_> = [outgoing(vec![1; 5000]), outgoing("x")].into();
+    assert_eq!(pair.a.session.send_all(id, &mut long), Ok(1));
+    assert_eq!(long, [outgoing("x")]);
+}
+
+#[test]
+fn a_message_that_is_too_long_is_where_it_ends() {
+    let limits = Limits::default().max_message(100);
+    let mut pair = Pair::new(&SessionConfig::default().limits(limits));
+    let id = pair.open();
+    let mut messages: VecDeque<_> = [1, 100, 101, 1]
+        .map(|len| outgoing(vec![0; len]))
+        .into_iter()
+        .collect();
+    let too_long = SendError::TooLong {
+        given: 101,
+        max: 100,
+    };
+    assert_eq!(
+        pair.a.session.send_all(id, &mut messages),
+        Err(too_long.clone())
+    );
+    assert_eq!(messages.len(), 2);
+    assert_eq!(pair.a.session.send_all(id, &mut messages), Err(too_long));
+    pair.settle();
+    assert_eq!(pair.b.payloads(id).len(), 2);
+    pair.a.session.finish(id);
+    let closed = Err(SendError::Closed(id));
+    assert_eq!(pair.a.session.send_all(id, &mut messages), closed);
+    assert_eq!(messages.len(), 2);
+}

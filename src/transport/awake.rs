@@ -1,0 +1,149 @@
+//! For how long the thread of a driver was awake while its socket had nothing to read, as far as the driver knew.
+//!
+//! A driver that comes to read late, because its thread had no processor or other work, has not waited for the link in that time.
+//! What the thread did not sleep through is taken for such.
+
+use core::time::Duration;
+use std::thread::ThreadId;
+
+use crate::units::Time;
+
+/// Shorter waits are taken for what they look like: asking the system takes about 1 µs.
+const LEAST_WAIT: Duration = Duration::from_micros(200);
+/// A reading is good as a beginning for so long, for the same reason.
+const REFRESH: Duration = Duration::from_millis(1);
+
+/// What a thread had been awake for at some time.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    at: Time,
+    thread: ThreadId,
+    awake: Duration,
+}
+
+/// Reads the thread's time awake where the system says it, when a wait begins and when a long one ends.
+#[derive(Debug, Default)]
+pub(super) struct Awake {
+    began: Option<Reading>,
+    dry_since: Option<Time>,
+}
+
+impl Awake {
+    /// There is nothing to read.
+    pub(super) fn on_dry(&mut self, now: Time) {
+        self.dry_since = Some(now);
+        let is_old = |reading: Reading| now.saturating_since(reading.at) >= REFRESH;
+        if self.began.is_none_or(is_old) {
+            self.began = read(now);
+        }
+    }
+
+    /// Something was read: for how long the thread has been awake since there was nothing. Zero where that is not known.
+    pub(super) fn on_read(&mut self, now: Time) -> Duration {
+        let Some(waited) = self.dry_since.take().map(|dry| now.saturating_since(dry)) else {
+            return Duration::ZERO;
+        };
+        if waited < LEAST_WAIT {
+            return Duration::ZERO;
+        }
+        let (began, ended) = (self.began.take(), read(now));
+        self.began = ended;
+        let awake = began
+            .zip(ended)
+            .and_then(|(began, ended)| began.until(ended));
+        awake.unwrap_or_default().min(waited)
+    }
+}
+
+impl Reading {
+    /// For how long the thread was awake from one to the other, if it is the same thread.
+    fn until(self, ended: Self) -> Option<Duration> {
+        (self.thread == ended.thread).then(|| ended.awake.saturating_sub(self.awake))
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn read(at: Time) -> Option<Reading> {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    thread_local! {
+        /// `None` where the kernel does not say (`CONFIG_SCHED_INFO`).
+        static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+    }
+    let awake = SCHEDSTAT.with(|file| {
+        let mut text = [0; 80];
+        let read = file.as_ref()?.read_at(&mut text, 0).ok()?;
+        parse(text.get(..read)?)
+    })?;
+    Some(Reading {
+        at,
+        thread: std::thread::current().id(),
+        awake,
+    })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn read(_: Time) -> Option<Reading> {
+    None
+}
+
+/// Time running and time ready to run, ns, are the first two numbers.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn parse(text: &[u8]) -> Option<Duration> {
+    let mut numbers = core::str::from_utf8(text).ok()?.split_ascii_whitespace();
+    let mut next = || numbers.next()?.parse::<u64>().ok();
+    let (running, ready) = (next()?, next()?);
+    Some(Duration::from_nanos(running.saturating_add(ready)))
+}
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests {
+    use super::*;
+    use crate::transport::clock::Clock;
+
+    #[test]
+    fn what_is_no_line_of_the_kernels_is_not_known() {
+        assert_eq!(parse(b"100 20 3\n"), Some(Duration::from_nanos(120)));
+        for text in [&b""[..], b"100", b"100 x 3", b"-1 2 3", b"\xff\xff"] {
+            assert_eq!(parse(text), None);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_works_is_awake_and_one_that_sleeps_is_not() {
+        let (clock, mut awake) = (Clock::start(), Awake::default());
+        let while_it = |awake: &mut Awake, wait: &dyn Fn(Time)| {
+            // The reading before may be a part of it.
+            awake.began = None;
+            let from = clock.now();
+            awake.on_dry(from);
+            wait(from + Duration::from_millis(50));
+            let now = clock.now();
+            let was = awake.on_read(now).as_secs_f64();
+            was / now.saturating_since(from).as_secs_f64()
+        };
+        let works = while_it(&mut awake, &|until| while clock.now() < until {});
+        assert!(works > 0.9, "awake for {works} of the time");
+        // Beside others it may wait for a processor afterwards.
+        let sleeps = (0..5).map(|_| {
+            while_it(&mut awake, &|until| {
+                std::thread::park_timeout(until.saturating_since(clock.now()));
+            })
+        });
+        let sleeps = sleeps.fold(1.0, f64::min);
+        assert!(sleeps < 0.5, "awake for {sleeps} of the time");
+    }
+
+    #[test]
+    fn waits_that_are_short_or_end_on_another_thread_say_nothing() {
+        let mut awake = Awake::default();
+        assert_eq!(awake.on_read(Time::ZERO), Duration::ZERO);
+        awake.on_dry(Time::ZERO);
+        assert_eq!(awake.on_read(Time::ZERO + LEAST_WAIT / 2), Duration::ZERO);
+        let later = Time::ZERO + Duration::from_secs(3600);
+        awake.on_dry(later);
+        let there = std::thread::spawn(move || awake.on_read(later + Duration::from_secs(9)));
+        assert_eq!(there.join().ok(), Some(Duration::ZERO));
+    }
+}

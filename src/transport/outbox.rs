@@ -1,0 +1,306 @@
+//! What a stream's handles have sent and its driver has not taken yet, and the room in the stream's queue: who sends
+//! takes of it, the driver gives it back, and who finds none waits.
+
+use core::task::Waker;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use super::shared::{DriverEnded, lock};
+use crate::session::Outgoing;
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// There is no room for now.
+    Full,
+    /// The stream has closed.
+    Closed,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What the driver has not taken.
+    messages: VecDeque<Outgoing>,
+    /// Payload bytes of those.
+    payload: usize,
+    /// Bytes taken that are not yet in a block.
+    taken: usize,
+    /// How many wait, so that nobody is woken where nobody waits.
+    waiting: usize,
+    is_closed: bool,
+}
+
+/// What the driver has taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) messages: usize,
+    pub(super) payload: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    state: Mutex<State>,
+    given_back: Notify,
+}
+
+impl Outbox {
+    /// Takes a message if there is room for it within `limit` bytes; into an empty queue any length goes. `tell` has the driver
+    /// come for what is here, and stands before whatever is asked of the driver later; it is not called while that is still to come.
+    ///
+    /// # Errors
+    ///
+    /// With the payload.
+    #[inline]
+    pub(super) fn try_put(
+        &self,
+        message: Outgoing,
+        limit: usize,
+        tell: impl FnOnce() -> Result<Option<Waker>, DriverEnded>,
+    ) -> Result<(), (Refused, Bytes)> {
+        let len = message.queued_len();
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return Err((Refused::Closed, message.payload));
+        }
+        if state.taken > 0 && state.taken + len > limit {
+            return Err((Refused::Full, message.payload));
+        }
+        let driver = if state.messages.is_empty() {
+            match tell() {
+                Ok(driver) => driver,
+                Err(DriverEnded) => return Err((Refused::Closed, message.payload)),
+            }
+        } else {
+            None
+        };
+        state.taken += len;
+        state.payload += message.payload.len();
+        state.messages.push_back(message);
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Ok(())
+    }
+
+    /// Takes a message as soon as there is room for it; false if the stream has closed.
+    pub(super) async fn put(
+        &self,
+        mut message: Outgoing,
+        limit: usize,
+        tell: impl Fn() -> Result<Option<Waker>, DriverEnded>,
+    ) -> bool {
+        let (kind, sensitive) = (message.kind, message.sensitive);
+        let again = |payload| Outgoing {
+            payload,
+            kind,
+            sensitive,
+        };
+        loop {
+            match self.try_put(message, limit, &tell) {
+                Ok(()) => return true,
+                Err((Refused::Closed, _)) => return false,
+                Err((Refused::Full, payload)) => message = again(payload),
+            }
+            let _waiting = Waiting::new(self);
+            let given_back = self.given_back.notified();
+            tokio::pin!(given_back);
+            given_back.as_mut().enable();
+            // What was given back between the first look and the registration is seen here.
+            match self.try_put(message, limit, &tell) {
+                Ok(()) => return true,
+                Err((Refused::Closed, _)) => return false,
+                Err((Refused::Full, payload)) => message = again(payload),
+            }
+            given_back.await;
+        }
+    }
+
+    /// Swaps what is here into `into`, which is empty.
+    pub(super) fn take(&self, into: &mut VecDeque<Outgoing>) -> Taken {
+        let mut state = lock(&self.state);
+        core::mem::swap(&mut state.messages, into);
+        Taken {
+            messages: into.len(),
+            payload: core::mem::take(&mut state.payload),
+        }
+    }
+
+    /// `len` bytes have left the queue.
+    pub(super) fn give_back(&self, len: usize) {
+        let waiting = {
+            let mut state = lock(&self.state);
+            state.taken = state.taken.saturating_sub(len);
+            state.waiting
+        };
+        if waiting > 0 {
+            self.given_back.notify_waiters();
+        }
+    }
+
+    /// Nothing is taken any more.
+    pub(super) fn close(&self) {
+        lock(&self.state).is_closed = true;
+        self.given_back.notify_waiters();
+    }
+
+    /// .. and nobody comes for what is here.
+    pub(super) fn abandon(&self) {
+        self.close();
+        let mut dropped = VecDeque::new();
+        self.take(&mut dropped);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        lock(&self.state).is_closed
+    }
+}
+
+/// Counts one who waits, for as long as it lives.
+struct Waiting<'a>(&'a Outbox);
+
+impl<'a> Waiting<'a> {
+    fn new(outbox: &'a Outbox) -> Self {
+        lock(&outbox.state).waiting += 1;
+        Self(outbox)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).waiting -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::wire::{MESSAGE_CHARGE, RecordKind};
+
+    const CHARGE: usize = MESSAGE_CHARGE as usize;
+
+    fn message(len: usize) -> Outgoing {
+        Outgoing {
+            payload: vec![0; len].into(),
+            kind: RecordKind::Message,
+            sensitive: false,
+        }
+    }
+
+    fn put(outbox: &Outbox, len: usize, limit: usize) -> Result<(), Refused> {
+        let result = outbox.try_put(message(len), limit, || Ok(None));
+        result.map_err(|(refused, payload)| {
+            assert_eq!(payload.len(), len, "what is refused is given back");
+            refused
+        })
+    }
+
+    #[test]
+    fn an_empty_queue_takes_any_length_and_a_full_one_none() {
+        let outbox = Outbox::default();
+        assert_eq!(put(&outbox, 1000, 10), Ok(()));
+        assert_eq!(put(&outbox, 1, 10), Err(Refused::Full));
+        outbox.give_back(1000 + CHARGE - 5);
+        assert_eq!(put(&outbox, 0, 5 + CHARGE), Ok(()));
+        assert_eq!(put(&outbox, 0, 5 + CHARGE), Err(Refused::Full));
+        outbox.close();
+        outbox.give_back(10 + CHARGE);
+        assert_eq!(put(&outbox, 1, 1000), Err(Refused::Closed));
+    }
+
+    #[test]
+    fn the_driver_is_told_once_for_all_that_it_then_takes() {
+        let outbox = Outbox::default();
+        let told = AtomicUsize::new(0);
+        let tell = || {
+            told.fetch_add(1, Ordering::Relaxed);
+            Ok(None)
+        };
+        let mut taken = VecDeque::new();
+        for round in 1..=3 {
+            for len in 0..4 {
+                outbox
+                    .try_put(message(len), 1 << 20, tell)
+                    .expect("there is room");
+            }
+            assert_eq!(told.load(Ordering::Relaxed), round);
+            let expected = Taken {
+                messages: 4,
+                payload: 6,
+            };
+            assert_eq!(outbox.take(&mut taken), expected);
+            let lens: Vec<_> = taken.drain(..).map(|it| it.payload.len()).collect();
+            assert_eq!(lens, [0, 1, 2, 3]);
+        }
+        let ended = outbox.try_put(message(7), 1 << 20, || Err(DriverEnded));
+        assert_eq!(ended.map_err(|(why, _)| why), Err(Refused::Closed));
+        assert_eq!(outbox.take(&mut taken).messages, 0);
+        put(&outbox, 5, 1 << 20).expect("there is room");
+        outbox.abandon();
+        assert_eq!(outbox.take(&mut taken).messages, 0);
+    }
+
+    /// One that missed its wake-up would wait for ever.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn many_who_wait_all_get_their_turn() {
+        const SENDERS: usize = 8;
+        const ROUNDS: usize = 2000;
+        let outbox = Arc::new(Outbox::default());
+        let (told, mut tellings) = tokio::sync::mpsc::unbounded_channel();
+        for number in 0..SENDERS {
+            let (outbox, told) = (Arc::clone(&outbox), told.clone());
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    let tell = || told.send(()).map(|()| None).map_err(|_| DriverEnded);
+                    let len = 1 + (number + round) % 3;
+                    assert!(outbox.put(message(len), 2 * CHARGE, tell).await);
+                }
+            });
+        }
+        drop(told);
+        let (mut count, mut taken) = (0, VecDeque::new());
+        while let Some(()) = tellings.recv().await {
+            outbox.take(&mut taken);
+            for message in taken.drain(..) {
+                outbox.give_back(message.queued_len());
+                count += 1;
+            }
+        }
+        assert_eq!(count, SENDERS * ROUNDS);
+        let state = lock(&outbox.state);
+        assert_eq!((state.taken, state.waiting, state.payload), (0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn who_waits_hears_of_the_end_and_who_gives_up_is_not_counted() {
+        let outbox = Outbox::default();
+        let put = |len| outbox.put(message(len), 4, || Ok(None));
+        assert!(put(4).await);
+        let (waited, gave_up, ()) = tokio::join!(
+            biased;
+            put(1),
+            async {
+                tokio::select! {
+                    biased;
+                    taken = put(1) => taken,
+                    () = tokio::task::yield_now() => true,
+                }
+            },
+            async {
+                assert_eq!(lock(&outbox.state).waiting, 2);
+                tokio::task::yield_now().await;
+                tokio::task::yield_now().await;
+                assert_eq!(lock(&outbox.state).waiting, 1);
+                outbox.close();
+            },
+        );
+        assert!(!waited && gave_up && outbox.is_closed());
+        assert_eq!(lock(&outbox.state).waiting, 0);
+    }
+}
