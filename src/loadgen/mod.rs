@@ -1,4 +1,4 @@
-//! Load: leeches that take a resource from others, and the replication of a recorded system by them.
+//! Load: leeches that take a resource from others, the replication of a recorded system by them, and workloads of messages.
 //!
 //! ```
 //! # #[cfg(any(target_os = "linux", target_os = "android"))]

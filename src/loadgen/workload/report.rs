@@ -141,7 +141,7 @@ pub fn percentiles(histogram: &Histogram<u64>, unit: f64) -> String {
         histogram.max() as f64 / unit,
         histogram.len(),
         histogram.buckets(),
-        histogram.distinct_values() / usize::from(histogram.buckets()).max(1),
+        2 * histogram.distinct_values() / (usize::from(histogram.buckets()) + 1),
     );
     text
 }
@@ -171,6 +171,7 @@ mod tests {
         };
         assert!((value - 10.0).abs() < 0.02, "{text}");
         assert_eq!((quantile, count), (1.0, 10_000.0), "{text}");
+        assert!(text.contains("SubBuckets     =         2048]"), "{text}");
         assert!(text.contains("#[Max     =") && text.contains("Total count    =        10000"));
         assert!(text.lines().any(|line| line.ends_with("Infinity")));
     }

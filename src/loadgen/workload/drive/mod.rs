@@ -66,7 +66,7 @@ impl DriveConfig {
         self
     }
 
-    /// How long answers are waited for after the last message. Default: 5 s.
+    /// How long answers are waited for after the last message; and how long messages that were due in time may still be sent when the generator has fallen behind. Default: 5 s.
     #[must_use]
     pub fn patience(mut self, time: Duration) -> Self {
         self.patience = time;
@@ -225,12 +225,12 @@ impl Drive {
             rows: Mutex::default(),
             max_rows: config.rows,
         });
-        let length = workload.drive_length();
+        let (length, patience) = (workload.drive_length(), config.patience);
         let (of_pacer, schedule) = (Arc::clone(&shared), Schedule::new(workload));
         let pacer = std::thread::Builder::new()
             .name("tautline-pacer".to_owned())
             .spawn(move || {
-                pacer::run(&of_pacer, schedule, length);
+                pacer::run(&of_pacer, schedule, length, patience);
                 of_pacer.sending.fetch_sub(1, Ordering::Release);
             })?;
         let mut drive = Self {

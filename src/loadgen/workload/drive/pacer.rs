@@ -16,12 +16,16 @@ use crate::units::saturating_nanos;
 
 /// How often it is looked whether it is to stop. Arbitrary.
 const LOOK: u64 = 20_000_000;
-/// Messages are still sent so long after the end, if they were due before: a wake-up may be late.
-const GRACE: u64 = 100_000_000;
 /// How long it is counted, one by one, what was due and could not be sent in time.
 const COUNTING: u64 = 1_000_000_000;
 
-pub(super) fn run(shared: &Arc<Shared>, mut schedule: Schedule, length: Duration) {
+/// Sends all that is due within `length`; what it falls behind with, for `patience` beyond.
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    mut schedule: Schedule,
+    length: Duration,
+    patience: Duration,
+) {
     wake_in_time();
     let (clock, end) = (shared.clock, saturating_nanos(length));
     // The start lies ahead, and no time before it is told apart from it.
@@ -31,7 +35,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut schedule: Schedule, length: Duration
             return;
         };
         let now = clock.now();
-        if now >= end.saturating_add(GRACE) {
+        if now >= end.saturating_add(saturating_nanos(patience)) {
             count_the_rest(shared, due, &mut schedule, end);
             return;
         }
