@@ -43,7 +43,7 @@ pub(crate) struct DriveArguments {
     /// Where an echo listens: HOST:PORT, tls:HOST:PORT, quic:HOST:PORT or unix:PATH.
     #[arg(long, value_name = "ADDRESS")]
     to: Address,
-    /// When messages are sent: closed:COUNT, constant:RATE, poisson:RATE, bursty:RATE,LENGTH,SHARE or recorded:FILE[,SPEED].
+    /// When messages are sent: closed:COUNT, constant:RATE, poisson:RATE, bursty:RATE,LENGTH,SHARE or recorded:FILE,SPEED.
     #[arg(long)]
     arrivals: Option<String>,
     /// What they hold: telecom, logs, .., random:SIZES, zeros:SIZES, or a file of messages.

@@ -65,7 +65,7 @@ pub use self::corpora::Corpora;
 pub use self::drive::{Drive, DriveConfig, DriveError};
 pub use self::error::{Refused, WorkloadError};
 pub use self::file::WorkloadFile;
-pub use self::report::{DriveReport, Ended, KindReport, Latency, Row, percentiles};
+pub use self::report::{DriveReport, Ended, KindReport, Latency, Row, histogram, percentiles};
 pub use self::schedule::{Due, Schedule};
 pub use self::sizes::Sizes;
 /// The crate of the histograms in a [`KindReport`].

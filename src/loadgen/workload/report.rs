@@ -108,7 +108,12 @@ pub struct Row {
 /// The highest time that histograms tell apart: an hour.
 const MAX_NANOS: u64 = 3_600_000_000_000;
 
-pub(super) fn histogram() -> Result<Histogram<u64>, hdrhistogram::CreationError> {
+/// An empty histogram like those of a [`KindReport`], nanoseconds.
+///
+/// # Errors
+///
+/// Its bounds cannot be: never.
+pub fn histogram() -> Result<Histogram<u64>, hdrhistogram::CreationError> {
     Histogram::new_with_bounds(1, MAX_NANOS, 3)
 }
 
