@@ -286,7 +286,9 @@ fn it_stops_when_asked() {
         let config = DriveConfig::default();
         let drive = Drive::start(&connection, &workload, &config).await;
         let drive = drive.expect("a drive");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        while drive.report().kinds.iter().any(|kind| kind.sent < 2) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         drive.stop();
         drive.over().await;
         let report = drive.finish().await;

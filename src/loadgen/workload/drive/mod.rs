@@ -421,7 +421,10 @@ async fn send_kept(place: Place) {
             match kind.send_kept(lane, || shared.clock.now()).await {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(error) => return shared.lose(error.to_string()),
+                Err(error) => {
+                    let name = lane.stream.name();
+                    return shared.lose(format!("stream {name}: {error}"));
+                }
             }
         }
     }
@@ -445,7 +448,8 @@ async fn send_closed(place: Place, length: Duration) {
                 break;
             }
             if let Err(error) = kind.send_next(lane, || shared.clock.now()).await {
-                shared.lose(error.to_string());
+                let name = lane.stream.name();
+                shared.lose(format!("stream {name}: {error}"));
                 break;
             }
         }

@@ -16,6 +16,8 @@ use crate::units::saturating_nanos;
 
 /// How often it is looked whether it is to stop. Arbitrary.
 const LOOK: u64 = 20_000_000;
+/// How long it is waited for the reason that a stream takes no more. Arbitrary.
+const HEARSAY: u64 = 50_000_000;
 /// How long it is counted, one by one, what was due and could not be sent in time.
 const COUNTING: u64 = 1_000_000_000;
 
@@ -54,7 +56,12 @@ pub(super) fn run(
         }
         let now = clock.now();
         if let Err(error) = kind.offer(due.stream, due.at, payload, now) {
-            shared.lose(error.to_string());
+            // Who reads from it knows better why, and says so about now.
+            if sleep_until(shared, clock, now.saturating_add(HEARSAY)) {
+                let lane = kind.lanes.get(due.stream as usize);
+                let name = lane.map_or("", |lane| lane.stream.name());
+                shared.lose(format!("stream {name}: {error}"));
+            }
             return;
         }
     }
