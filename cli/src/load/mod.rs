@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use self::life::watch;
+pub(crate) use self::spec::LeechSpec;
 use crate::failure::Failure;
 
 /// Load: leeches that take a resource from others, and the load of a system recorded and made again by them.

@@ -19,7 +19,7 @@ use self::kind::{Kind, Lane, lock};
 use super::report::{DriveReport, Ended, Latency, Row};
 use super::{Schedule, Workload};
 use crate::session::StreamConfig;
-use crate::transport::{Connection, OpenStreamError};
+use crate::transport::{Connection, OpenStreamError, Stream};
 use crate::units::saturating_nanos;
 
 /// From when the streams are open to the start: time for the threads to be there.
@@ -284,6 +284,13 @@ impl Drive {
     /// Has it send nothing more, and wait for nothing: [`Self::over`] returns.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The streams of a kind, by its index in the workload: what they say of themselves.
+    pub fn streams(&self, kind: usize) -> impl Iterator<Item = &Stream> {
+        let kind = self.shared.kinds.get(kind);
+        let lanes = kind.map_or(&[][..], |kind| &kind.lanes);
+        lanes.iter().map(|lane| &lane.stream)
     }
 
     /// How far it is, without rows. It copies histograms, some hundred kilobytes a kind: for a look every second, not every millisecond.
