@@ -262,7 +262,7 @@ impl Scenario {
                 .map_err(|problem| problem.within(&format!("traffic `{}`", traffic.name)))?;
         }
         if let Some(monitor) = &self.monitor {
-            within("monitor: hz", monitor.hz, (0.01, 1000.0))?;
+            within("monitor: hz", monitor.hz, (1.0, 1000.0))?;
             monitor
                 .nodes
                 .iter()

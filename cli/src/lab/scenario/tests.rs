@@ -120,7 +120,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "hz = 50",
             "hz = 1e9",
-            "monitor: hz is 1000000000, and may be 0.01 to 1000",
+            "monitor: hz is 1000000000, and may be 1 to 1000",
         ),
         (
             "\"nodes.*.policy\"",
