@@ -331,7 +331,7 @@ fn taken(lab: &Lab) -> Markup {
                 clean(&run.variant, 80),
                 clean(&load.name, 80),
                 clean(&load.what, 200),
-                (run.round.saturating_add(1)).to_string(),
+                run.round.saturating_add(1).to_string(),
                 load.processor
                     .map_or_else(|| "-".to_owned(), |one| one.to_string()),
                 cell(load.asked),
