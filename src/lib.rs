@@ -66,7 +66,7 @@
 //! | `dictionary-cache` | a directory that keeps dictionaries | yes |
 //! | `eventlog` | cyclic in-memory logs of events | no |
 //! | `pmu` | a monitor of hardware and software counters | no |
-//! | `loadgen` | leeches, and the replication of a recorded system by them | no |
+//! | `loadgen` | leeches, the replication of a recorded system by them, workloads of messages | no |
 //! | `corpus` | readers of message containers and captures | no |
 //! | `generate` | seeded generators of messages | no |
 //! | `relay` | a rate-limited relay between sockets | no |

@@ -1,5 +1,5 @@
 //! The `tautline` program: a demonstration, an echo, a sender, a bench, message containers, dictionaries, a monitor,
-//! leeches, and reports of what these have found.
+//! leeches, a lab of all of these, and reports of what they have found.
 
 #[cfg(unix)]
 mod bench;
@@ -12,6 +12,8 @@ mod events;
 mod explain;
 mod failure;
 mod figures;
+#[cfg(target_os = "linux")]
+mod lab;
 #[cfg(target_os = "linux")]
 mod load;
 #[cfg(target_os = "linux")]
@@ -65,7 +67,14 @@ enum Command {
     /// Load: leeches that take a resource from others, and the load of a system recorded and made again by them.
     #[cfg(target_os = "linux")]
     Load(load::LoadArguments),
-    /// What bench, monitor, events and traces have written, as one HTML page with plots.
+    /// Nodes, links, loads, monitor and traffic together, as a scenario says.
+    #[cfg(target_os = "linux")]
+    Lab(lab::LabArguments),
+    /// One node of a lab.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    LabNode,
+    /// What bench, monitor, events, labs and traces have written, as one HTML page with plots.
     Report(report::ReportArguments),
     /// Dictionaries: made of messages, looked into, checked.
     Dict(dict::DictArguments),
@@ -89,6 +98,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Monitor(arguments) => return monitor::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Load(arguments) => return load::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Lab(arguments) => return lab::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::LabNode => return lab::run_node(),
         other => other,
     };
     #[cfg(unix)]
@@ -110,7 +123,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Top(arguments) => events::run_top(arguments).await,
             Command::Corpus(_) | Command::Dict(_) | Command::Report(_) => Ok(()),
             #[cfg(target_os = "linux")]
-            Command::Monitor(_) | Command::Load(_) => Ok(()),
+            Command::Monitor(_) | Command::Load(_) | Command::Lab(_) | Command::LabNode => Ok(()),
         }
     });
     // Codec work that is still going on is of no use to anybody.

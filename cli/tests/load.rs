@@ -1,4 +1,4 @@
-//! `tautline load run`, as a user runs it.
+//! `tautline load run` and `load drive`, as a user runs them.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Echo, deadline, finish, run, start, tautline, text};
+use crate::support::{Echo, deadline, finish, json_lines, run, start, tautline, text};
 
 #[test]
 fn each_leech_has_a_line_with_what_it_held() {
@@ -228,4 +228,188 @@ fn is_alive(process: u32) -> bool {
         .rsplit(") ")
         .next()
         .is_some_and(|rest| rest.starts_with('Z'))
+}
+
+/// A capture of UDP datagrams, one every so many microseconds.
+fn capture(gap: u32, payloads: &[&[u8]]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 65_535, 101] {
+        file.extend_from_slice(&word.to_be_bytes());
+    }
+    for (number, payload) in (0..).zip(payloads) {
+        let len = 28 + payload.len() as u32;
+        for word in [0, number * gap, len, len] {
+            file.extend_from_slice(&u32::to_be_bytes(word));
+        }
+        let (of_ip, of_udp) = ((len as u16).to_be_bytes(), (len as u16 - 20).to_be_bytes());
+        file.extend_from_slice(&[0x45, 0, of_ip[0], of_ip[1], 0, 0, 0, 0, 64, 17, 0, 0]);
+        file.extend_from_slice(&[127, 0, 0, 1, 127, 0, 0, 1]);
+        file.extend_from_slice(&[0, 1, 0, 2, of_udp[0], of_udp[1], 0, 0]);
+        file.extend_from_slice(payload);
+    }
+    file
+}
+
+#[test]
+fn a_workload_is_driven_as_its_file_says() {
+    let echo = Echo::start_unguarded();
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    // Every 5 ms, twice as fast: 400 messages a second.
+    let pcap = capture(5_000, &[b"one", b"three"]);
+    std::fs::write(at("some.pcap"), pcap).expect("written");
+    let text = r#"
+        seconds = 0.5
+        [[streams]]
+        name = "recorded / one"
+        arrivals = "recorded:some.pcap,2"
+        content = "some.pcap"
+        [[streams]]
+        name = "even"
+        count = 2
+        arrivals = "constant:1000"
+        content = "random:100"
+        policy = "none"
+        [[streams.then]]
+        from_message = 400
+        content = "random:200"
+    "#;
+    std::fs::write(at("workload.toml"), text).expect("written");
+    let (file, prefix) = (at("workload.toml"), at("out"));
+    let output = run(&[
+        "load",
+        "drive",
+        file.to_str().expect("text"),
+        "--to",
+        &echo.address,
+        "--no-guard",
+        "--patience",
+        "30",
+        "--json",
+        "--hdr",
+        prefix.to_str().expect("text"),
+    ]);
+    let rows = json_lines(&output);
+    let of = |row: usize, key: &str| rows[row][key].as_u64();
+    assert_eq!((of(0, "due"), of(1, "due")), (Some(200), Some(500)));
+    assert_eq!(of(0, "answered"), Some(200));
+    assert_eq!(of(0, "bytes"), Some(100 * (3 + 5)));
+    assert_eq!(of(1, "bytes"), Some(400 * 100 + 100 * 200));
+    assert_eq!(rows[2]["total"]["ended"], "done");
+    for row in &rows[..2] {
+        let time = |key: &str| row[key]["p99"].as_f64().expect("a time");
+        assert!(time("intended_us") > 0.0 && time("intended_us") >= time("sending_us"));
+        assert_eq!(row["lateness_us"]["count"], row["due"]);
+    }
+    for name in ["recorded___one", "even"] {
+        for what in ["intended", "sending", "lateness"] {
+            let path = at(&format!("out.{name}.{what}.hgrm"));
+            let text = std::fs::read_to_string(path).expect("written");
+            assert!(
+                text.contains("Percentile") && text.contains("#[Max"),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn flags_drive_one_kind_and_the_table_says_what_came_of_it() {
+    let echo = Echo::start_unguarded();
+    let drive = |more: &[&str]| {
+        let start = ["load", "drive", "--to", &echo.address, "--no-guard"];
+        let output = run(&[&start, more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let out = drive(&[
+        "--arrivals",
+        "poisson:1000",
+        "--content",
+        "logs",
+        "--messages",
+        "100",
+        "--streams",
+        "2",
+        "--patience",
+        "30",
+    ]);
+    for words in [
+        "drive: poisson:1000, 2 streams",
+        "wanted 1000 messages/s; reached ",
+        "100 due, 100 sent (",
+        "0 not sent, 0 unanswered",
+        "p99.9",
+        "from intended times",
+        "from sending",
+        "generator late by",
+    ] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    let out = drive(&["--arrivals", "closed:2", "--messages", "50"]);
+    assert!(out.contains("a closed loop sends nothing"), "{out}");
+    let out = drive(&["--arrivals", "constant:500", "--for", "0.1", "--one-way"]);
+    assert!(
+        out.contains("no latency: messages are not answered"),
+        "{out}"
+    );
+    assert!(!out.contains("from intended times"), "{out}");
+}
+
+#[test]
+fn workloads_that_cannot_be_are_refused_with_the_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("workload.toml");
+    let path = file.to_str().expect("text");
+    std::fs::write(&file, "[[streams]]\nname = \"a\"\nrate = 5\n").expect("written");
+    for (arguments, code, word) in [
+        (&["--to", "127.0.0.1:1"][..], 2, "WORKLOAD.toml"),
+        (&["--arrivals", "poisson:1"], 2, "--to"),
+        (
+            &["--to", "127.0.0.1:1", "--arrivals", "often"],
+            1,
+            "poisson:RATE",
+        ),
+        (
+            &[
+                "--to",
+                "127.0.0.1:1",
+                "--arrivals",
+                "poisson:1",
+                "--content",
+                "prose",
+            ],
+            1,
+            "telecom, metrics",
+        ),
+        (
+            &[
+                "--to",
+                "127.0.0.1:1",
+                "--arrivals",
+                "poisson:1",
+                "--streams",
+                "0",
+            ],
+            1,
+            "1 to 4096",
+        ),
+        (&["--to", "127.0.0.1:1", "absent.toml"], 1, "absent.toml"),
+        (&["--to", "127.0.0.1:1", path], 1, "unknown field `rate`"),
+        (
+            &["--to", "127.0.0.1:1", path, "--policy", "none"],
+            2,
+            "cannot be used",
+        ),
+        (
+            &["--to", "127.0.0.1:1", "--arrivals", "poisson:1"],
+            1,
+            "refused",
+        ),
+    ] {
+        let output = run(&[&["load", "drive"], arguments].concat());
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
+        assert!(err.contains(word), "{arguments:?}: {err}");
+    }
 }

@@ -73,6 +73,14 @@ impl Corpus {
         }
     }
 
+    /// Messages of one byte each, recorded at these times.
+    #[cfg(all(test, feature = "loadgen"))]
+    pub(crate) fn of_times(name: &str, nanos: &[u64]) -> Self {
+        let mut corpus = Self::new(name, vec![Bytes::from_static(b"x"); nanos.len()]);
+        corpus.times = nanos.iter().map(|at| Some(Time::from_nanos(*at))).collect();
+        corpus
+    }
+
     /// Reads a file, or a directory of files, with the default [`Limits`]. Without a format, it is
     /// [detected](Format#detection).
     ///

@@ -1,4 +1,4 @@
-//! Load: leeches that take a resource from others, and the replication of a recorded system by them.
+//! Load: leeches that take a resource from others, the replication of a recorded system by them, and workloads of messages.
 //!
 //! ```
 //! # #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -25,7 +25,7 @@
 //! * **[`Topology`]** says which processors and caches there are, and what of it the system says and what is assumed.
 //! * **A [`Pattern`]** is a walk through memory that misses caches as often as was asked ([`MissRatios`]); [`cache`] simulates those caches.
 //! * **[`replica`]** records the load of a system and makes it again: profile, model, and a replay that finds how much each leech is to take.
-//!
+//! * **A [`workload`]** sends messages over the transport at times of their own and says how long their answers take.
 //! * **A [`Comparison`]** says from runs by turns whether one thing takes longer than another, and when that is sure enough.
 //!
 //! Source: M. Jägemar, *Utilizing hardware monitoring to improve the quality of service and performance of industrial systems* (2018), chapter 6.
@@ -41,6 +41,7 @@ mod pattern;
 pub mod replica;
 mod resource;
 mod topology;
+pub mod workload;
 
 pub use self::compare::{CompareConfig, Comparison, Effect, Finding};
 pub use self::intensity::Intensity;

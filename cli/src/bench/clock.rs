@@ -1,16 +1,16 @@
-//! The clocks of the bench: comparable between processes, and without unsafe code.
+//! The clocks of the bench and the lab: comparable between processes, and without unsafe code.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds since the system's start, the same for every process on it, whatever its network
 /// namespace.
-pub(super) fn monotonic_nanos() -> u64 {
+pub(crate) fn monotonic_nanos() -> u64 {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
 /// Processor time of this process, in user and system mode, all threads together (those that have
 /// ended as well).
-pub(super) fn processor_nanos() -> u64 {
+pub(crate) fn processor_nanos() -> u64 {
     nanos(clock_gettime(ClockId::ProcessCPUTime))
 }
 

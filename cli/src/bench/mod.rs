@@ -9,7 +9,7 @@
 //! Each pass is a connection of its own. The policies take turns within a round, so that what else
 //! happens on the machine hits all of them alike.
 
-mod clock;
+pub(crate) mod clock;
 mod member;
 mod netns;
 mod node;
@@ -33,6 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::member::Member;
 use self::netns::Namespaces;
 pub(crate) use self::node::{NodeArguments, run as run_node};
+pub(crate) use self::plan::order;
 use self::plan::{Link, Mode, Take};
 use self::protocol::{Command, Loaded, Pass, Reply};
 use self::report::{Cell, Row};
@@ -253,7 +254,7 @@ impl<'a> Stage<'a> {
         self.reset(cell).await?;
         let mut rows = Vec::new();
         for round in 0..cell.rounds {
-            let order = plan::order(policies.len(), round, cell.rounds, self.arguments.seed);
+            let order = order(policies.len(), round, cell.rounds, self.arguments.seed);
             for (place, policy) in order.into_iter().enumerate() {
                 if self.arguments.cold && !rows.is_empty() {
                     self.reset(cell).await?;

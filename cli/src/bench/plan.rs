@@ -268,7 +268,7 @@ pub(super) fn policies(words: &[String]) -> Result<Vec<PolicyConfig>, String> {
 /// In which order `count` policies take their turns in a round: each round begins elsewhere, so that
 /// over the rounds every policy is early and late, and every other one runs backwards, so that it is
 /// not always the same that goes before.
-pub(super) fn order(count: usize, round: usize, rounds: usize, seed: u64) -> Vec<usize> {
+pub(crate) fn order(count: usize, round: usize, rounds: usize, seed: u64) -> Vec<usize> {
     if count == 0 {
         return Vec::new();
     }

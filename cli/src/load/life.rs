@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// signal when the parent ends (`PR_SET_PDEATHSIG`). That comes when the parent's *thread* that started us ends, too: only with another parent than before is it the end. And a
 /// parent that ended before the kernel was asked is found by asking for it afterwards. (One that was gone before this function is not: then this program was started to be
 /// by itself.)
-pub(super) fn watch() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn watch() -> Result<Arc<AtomicBool>, Failure> {
     let parent = getppid();
     let is_over = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,6 +1,7 @@
-//! `tautline load`: load that takes resources from others, and that of a system recorded and made again.
+//! `tautline load`: load that takes resources from others, that of a system recorded and made again, and messages at times of their own.
 
 mod compare;
+mod drive;
 mod life;
 mod list;
 mod model;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use self::life::watch;
+pub(crate) use self::spec::LeechSpec;
 use crate::failure::Failure;
 
 /// Load: leeches that take a resource from others, and the load of a system recorded and made again by them.
@@ -34,6 +37,8 @@ enum LoadCommand {
     Replay(replay::ReplayArguments),
     /// Runs two commands by turns and says whether the second takes longer: without load, and under that of a model.
     Compare(compare::CompareArguments),
+    /// Sends messages to an echo at times of their own (Poisson, in bursts, as recorded ..), and says how long their answers take from these.
+    Drive(drive::DriveArguments),
 }
 
 pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
@@ -43,6 +48,7 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
         LoadCommand::Model(arguments) => model::run(arguments),
         LoadCommand::Replay(arguments) => replay::run(arguments),
         LoadCommand::Compare(arguments) => compare::run(arguments),
+        LoadCommand::Drive(arguments) => drive::run(arguments),
     }
 }
 

@@ -6,10 +6,10 @@ use tautline::loadgen::{Intensity, MissRatios, Resource};
 
 /// One leech.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct LeechSpec {
-    pub(super) resource: Resource,
-    pub(super) intensity: Intensity,
-    pub(super) processor: Option<u32>,
+pub(crate) struct LeechSpec {
+    pub(crate) resource: Resource,
+    pub(crate) intensity: Intensity,
+    pub(crate) processor: Option<u32>,
 }
 
 impl FromStr for LeechSpec {

@@ -285,7 +285,7 @@ fn format(arguments: &MonitorArguments) -> Result<Option<RecordFormat>, Failure>
     clippy::disallowed_methods,
     reason = "the program says when a recording was made"
 )]
-fn unix_nanos(since: Time) -> u64 {
+pub(crate) fn unix_nanos(since: Time) -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

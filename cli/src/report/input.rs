@@ -17,7 +17,7 @@ const MAX_LINE: usize = 1 << 20;
 
 /// All that is known, for those who have brought something else.
 pub(super) const KINDS: &str = "passes of `bench --json`, recordings of `monitor --out FILE.jsonl`, analyses of `events analyse --json`, \
-    decisions of `send --trace`, phases of `load compare --json`";
+    decisions of `send --trace`, phases of `load compare --json`, results of `lab`";
 
 /// What a file is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +27,7 @@ pub(crate) enum Kind {
     Events,
     Trace,
     Compare,
+    Lab,
 }
 
 impl fmt::Display for Kind {
@@ -37,6 +38,7 @@ impl fmt::Display for Kind {
             Self::Events => "an analysis of `events analyse --json`",
             Self::Trace => "a decision of `send --trace`",
             Self::Compare => "a phase of `load compare --json`",
+            Self::Lab => "a result of `lab`",
         })
     }
 }
@@ -46,6 +48,7 @@ impl fmt::Display for Kind {
 struct Fields {
     tautline_monitor: Option<Anything>,
     tautline_compare: Option<Anything>,
+    tautline_lab: Option<Anything>,
     policy: Option<Anything>,
     round: Option<Anything>,
     stages: Option<Anything>,
@@ -71,6 +74,7 @@ impl Kind {
             Self::Events => "events analyse --json",
             Self::Trace => "decisions of send --trace",
             Self::Compare => "phases of load compare --json",
+            Self::Lab => "results of lab",
         }
     }
 
@@ -81,6 +85,8 @@ impl Kind {
             Some(Self::Monitor)
         } else if fields.tautline_compare.is_some() {
             Some(Self::Compare)
+        } else if fields.tautline_lab.is_some() {
+            Some(Self::Lab)
         } else if fields.policy.is_some() && fields.round.is_some() {
             Some(Self::Bench)
         } else if fields.stages.is_some() && fields.rows_lost.is_some() {

@@ -1,7 +1,7 @@
 //! `tautline report`: what the other subcommands have written, as one HTML page with plots.
 //!
 //! ```text
-//!  files --input--> bench, monitor, events, trace, compare --> sections with figures --page--> HTML --out--> file
+//!  files --input--> bench, monitor, events, trace, compare, lab --> sections with figures --page--> HTML --out--> file
 //!                         |                                  |
 //!                       thin (bounded lines)               plot (SVG)
 //! ```
@@ -13,6 +13,7 @@ pub(crate) mod compare;
 mod error;
 mod events;
 mod input;
+pub(crate) mod lab;
 mod monitor;
 mod number;
 mod out;
@@ -32,7 +33,7 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 #[command(after_long_help = MEANING)]
 pub(crate) struct ReportArguments {
-    /// What `bench --json`, `monitor --out FILE.jsonl`, `events analyse --json`, `send --trace` or `load compare --json` has written.
+    /// What `bench --json`, `monitor --out FILE.jsonl`, `events analyse --json`, `send --trace`, `load compare --json` or `lab` (lab.jsonl) has written.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Where the page is written to, whole or not at all; - is stdout. Default: stdout, unless that is a terminal.
@@ -63,6 +64,7 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
             Kind::Events => events::section(&id, &mut input),
             Kind::Trace => trace::section(&id, &mut input),
             Kind::Compare => compare::section(&id, &mut input),
+            Kind::Lab => lab::section(&id, &mut input),
         }?;
         if let Some(cut) = &section.cut {
             eprintln!("tautline: {cut}");

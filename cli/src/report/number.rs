@@ -53,6 +53,18 @@ pub(super) struct Unit {
 }
 
 impl Unit {
+    /// Where a plot goes along messages instead of time, each is a nanosecond of it.
+    pub(super) const MESSAGES: Self = Self::new("messages", 1e9);
+
+    /// What an axis says.
+    pub(super) fn axis(self) -> String {
+        if self == Self::MESSAGES {
+            "message".to_owned()
+        } else {
+            format!("time, {}", self.name)
+        }
+    }
+
     pub(super) fn of(self, base: f64) -> f64 {
         base * self.per_base
     }

@@ -40,6 +40,7 @@ impl Section {
             Kind::Events => "Events",
             Kind::Trace => "Decisions",
             Kind::Compare => "Comparison",
+            Kind::Lab => "Lab",
         }
     }
 }
@@ -164,6 +165,11 @@ fn how(kind: Kind) -> &'static [&'static str] {
         Kind::Trace => &[
             "Decisions: a decision is made for a block, not for a message. Regret is the estimated cost of the arm taken over that of the cheapest, by the estimates of the moment: \
              not a measurement.",
+        ],
+        Kind::Lab => &[
+            "Lab: a figure is the median over the rounds of what each round's run was; a change is that of two variants in the same round. Figures of a range of messages are by the \
+             samples nearest to it. Round trips are from when a message was to be sent until its answer is there.",
+            "Lab: a shape agrees if it is so in four of five rounds or more, differs if in one of five or fewer, and is open otherwise.",
         ],
         Kind::Compare => &[
             "Comparison: both commands run by turns, in pairs of which each begins with the one that was drawn. The ratio is the Hodges-Lehmann estimate over the pairs, its range that of \

@@ -128,7 +128,7 @@ fn round_log(low: f64, high: f64) -> Vec<f64> {
         &[1.0]
     };
     let every = (decades / 8.0).ceil().max(1.0) as i32;
-    let exponents = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
+    let exponents = (low.log10().floor() as i32)..=(high.log10().ceil().min(309.0) as i32);
     let ticks = exponents
         .filter(|exponent| exponent.rem_euclid(every) == 0)
         .flat_map(|exponent| {

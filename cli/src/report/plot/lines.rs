@@ -56,11 +56,7 @@ impl LinePlot<'_> {
             Axis::from_zero(self.label.clone(), low, high)
         };
         let seconds = |nanos: u64| self.unit.of(nanos.saturating_sub(self.span.0) as f64 / 1e9);
-        let x = Axis::linear(
-            format!("time, {}", self.unit.name),
-            0.0,
-            seconds(self.span.1),
-        );
+        let x = Axis::linear(self.unit.axis(), 0.0, seconds(self.span.1));
         let (width, height) = if self.is_small { SMALL } else { WIDE };
         let frame = Frame {
             title: self.title,
@@ -113,10 +109,12 @@ impl LinePlot<'_> {
         let spans = self.lines.iter().filter_map(|line| line.line.thinned());
         let points = self.points();
         spans.max().map_or_else(String::new, |span| {
-            format!(
-                "; thinned from {points} points: the least and the greatest of each {}",
+            let each = if self.unit == Unit::MESSAGES {
+                format!("{span} messages")
+            } else {
                 one_time(span as f64 / 1e9)
-            )
+            };
+            format!("; thinned from {points} points: the least and the greatest of each {each}")
         })
     }
 }

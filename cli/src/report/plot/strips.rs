@@ -30,11 +30,7 @@ pub(crate) struct StripPlot<'a> {
 impl StripPlot<'_> {
     pub(crate) fn figure(&self) -> Result<Markup, Failure> {
         let seconds = |nanos: u64| self.unit.of(nanos.saturating_sub(self.span.0) as f64 / 1e9);
-        let x = Axis::linear(
-            format!("time, {}", self.unit.name),
-            0.0,
-            seconds(self.span.1),
-        );
+        let x = Axis::linear(self.unit.axis(), 0.0, seconds(self.span.1));
         let y = Axis::rows(self.strips.iter().map(|strip| strip.name.as_str()));
         let frame = Frame::of_rows(self.title, (WIDTH, HEIGHT), &x, &y);
         let rows = self.strips.len() as f64;

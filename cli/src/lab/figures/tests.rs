@@ -1,0 +1,133 @@
+use super::*;
+use crate::report::lab::{NodeTaken, Quantiles, Traffic};
+
+const SCENARIO: &str = r#"
+title = "t"
+rounds = 3
+nodes = [{ name = "a" }, { name = "b" }]
+traffic = [{ name = "m", from = "a", to = "b", messages = 10, content = [{ of = "telecom" }] }]
+variants = [{ name = "x" }, { name = "y" }]
+figures = [
+    { name = "x", variant = "x", metric = "rtt-mean", source = 1.57 },
+    { name = "y", variant = "y", metric = "rtt-mean" },
+    { name = "change", variant = "y", metric = "rtt-mean", against = "x", source = -8.8 },
+    { name = "late", variant = "x", metric = "rtt-mean", from_message = 100 },
+    { name = "early arm", variant = "x", metric = "arm", until_message = 100 },
+    { name = "late arm", variant = "x", metric = "arm", from_message = 100 },
+    { name = "compressed", variant = "x", metric = "compressed", from_message = 100 },
+    { name = "budget", variant = "x", metric = "budget", from_message = 100 },
+    { name = "taken", variant = "x", metric = "cpu-per-message", node = "b" },
+    { name = "faults", variant = "x", metric = "counted:page-faults", node = "b" },
+]
+shapes = [
+    { say = "y is less", less = "y", than = "x" },
+    { say = "x is less", less = "x", than = "y" },
+    { say = "y is less than one", less = "y", than = 1.0 },
+    { say = "another arm", differ = ["early arm", "late arm"] },
+]
+"#;
+
+fn run(variant: &str, round: u32, mean: f64) -> Run {
+    let sample = |at: f64, messages: u64, rtt_sum: f64, arms: [u64; 2]| Sample {
+        at,
+        node: "a".to_owned(),
+        budget: Some(at / 10.0),
+        messages: Some(messages),
+        rtt_sum: Some(rtt_sum),
+        arms: arms.to_vec(),
+        ..Sample::default()
+    };
+    Run {
+        variant: variant.to_owned(),
+        round,
+        seconds: 2.0,
+        traffic: vec![Traffic {
+            from: "a".to_owned(),
+            messages: 200,
+            seconds: 2.0,
+            rtt: Quantiles {
+                mean,
+                ..Quantiles::default()
+            },
+            ..Traffic::default()
+        }],
+        nodes: vec![NodeTaken {
+            name: "b".to_owned(),
+            cpu: 0.5,
+            ..NodeTaken::default()
+        }],
+        counted: vec![("b".to_owned(), "page-faults".to_owned(), 7.0)],
+        arms: vec!["identity".to_owned(), "lz4".to_owned()],
+        samples: vec![
+            sample(0.0, 0, 0.0, [0, 0]),
+            sample(1.0, 100, 0.1, [100, 0]),
+            sample(2.0, 200, 0.4, [125, 75]),
+        ],
+        ..Run::default()
+    }
+}
+
+fn judged(y: [f64; 3]) -> (Vec<Figure>, Vec<Shape>) {
+    let (scenario, _) = Scenario::read(SCENARIO).expect("a scenario");
+    let mut runs = Vec::new();
+    for (round, y) in y.into_iter().enumerate() {
+        runs.push(run("x", round as u32, 0.002));
+        runs.push(run("y", round as u32, y));
+    }
+    judge(&scenario, &runs)
+}
+
+#[test]
+fn figures_are_medians_of_what_each_round_was() {
+    let (figures, _) = judged([0.001, 0.0015, 0.003]);
+    let ours = |name: &str| {
+        let figure = figures.iter().find(|figure| figure.name == name);
+        let figure = figure.expect("a figure");
+        (figure.ours.as_str(), figure.unit.as_str())
+    };
+    assert_eq!(ours("x"), ("2.000", "ms"));
+    assert_eq!(ours("change"), ("-25.0", "%"));
+    // (0.4 - 0.1) s over 100 messages.
+    assert_eq!(ours("late"), ("3.000", "ms"));
+    assert_eq!(ours("early arm"), ("identity", ""));
+    assert_eq!(ours("late arm"), ("lz4", ""));
+    assert_eq!(ours("compressed"), ("75.000", "%"));
+    assert_eq!(ours("budget"), ("150", "ms/s"));
+    assert_eq!(ours("taken"), ("2500", "µs"));
+    assert_eq!(ours("faults"), ("7.000", ""));
+    assert_eq!(figures[0].source, "1.57");
+    assert_eq!(figures[2].source, "-8.8");
+    assert_eq!(figures[2].range, Some((-50.0, 50.0)));
+}
+
+#[test]
+fn shapes_are_found_round_by_round() {
+    let findings = |y| {
+        let (_, shapes) = judged(y);
+        shapes
+            .into_iter()
+            .map(|shape| (shape.finding, shape.agreeing))
+            .collect::<Vec<_>>()
+    };
+    let of = |words: [(&str, u32); 4]| words.map(|(word, count)| (word.to_owned(), count)).to_vec();
+    assert_eq!(
+        findings([0.001, 0.001, 0.0005]),
+        of([("agrees", 3), ("differs", 0), ("open", 1), ("agrees", 3)])
+    );
+    assert_eq!(
+        findings([0.003, 0.003, 0.001]),
+        of([("open", 1), ("open", 2), ("differs", 0), ("agrees", 3)])
+    );
+}
+
+#[test]
+fn what_was_not_run_is_not_known() {
+    let (scenario, _) = Scenario::read(SCENARIO).expect("a scenario");
+    let (figures, shapes) = judge(&scenario, &[]);
+    assert!(figures.iter().all(|figure| figure.ours == "-"));
+    assert!(
+        shapes
+            .iter()
+            .all(|shape| shape.finding == "open" && shape.known == 0)
+    );
+}

@@ -1,0 +1,162 @@
+//! A node of the lab: a process of its own, so that its processor time, and what the monitor counts of it, is its alone. It ends with the lab, whatever ends that: its stdin
+//! closes then.
+
+mod drive;
+mod echo;
+mod series;
+mod work;
+
+use std::io::BufRead;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use tautline::control::CpuGuardConfig;
+use tautline::session::SessionConfig;
+use tautline::transport::{Address, Node, NodeConfig};
+use tautline::units::CpuLoad;
+use tokio::sync::mpsc;
+
+use self::drive::{Driving, drive};
+use super::protocol::{Order, Sample, Setup, Word};
+use crate::bench::clock::{monotonic_nanos, processor_nanos};
+use crate::failure::{Failure, say};
+
+pub(crate) fn run() -> Result<(), Failure> {
+    let mut lines = std::io::stdin().lines();
+    // Before there is a runtime: all its threads are to be where the node is.
+    let Some(first) = lines.next() else {
+        return Ok(());
+    };
+    let Order::Begin(setup) = serde_json::from_str(&first?)? else {
+        return Err(Failure::Error("a node begins with its setup".to_owned()));
+    };
+    pin(&setup.node.processors)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(setup.node.workers)
+        .enable_all()
+        .build()?;
+    let (sender, orders) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+        // The lab has ended, however it did.
+        std::process::exit(0);
+    });
+    drop(lines);
+    runtime.block_on(runtime.spawn(serve(*setup, orders)))?
+}
+
+/// This thread, and those that it starts from now on.
+fn pin(processors: &[u32]) -> Result<(), Failure> {
+    if processors.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for processor in processors {
+        set.set(*processor as usize);
+    }
+    sched_setaffinity(None, &set)
+        .map_err(|error| Failure::of(&format!("processors {processors:?}"), &error))
+}
+
+/// To the lab.
+fn tell(word: &Word) -> Result<(), Failure> {
+    say!("{}", serde_json::to_string(word)?)
+}
+
+async fn serve(setup: Setup, mut orders: mpsc::UnboundedReceiver<String>) -> Result<(), Failure> {
+    let node = match begin(&setup).await {
+        Ok(node) => node,
+        Err(Failure::Error(text)) => return tell(&Word::Failed(text)),
+        Err(other) => return Err(other),
+    };
+    let drivings: Drivings = Arc::default();
+    let sampling = sample(node.clone(), setup.sample, Arc::clone(&drivings));
+    let sampler = tokio::spawn(sampling);
+    while let Some(line) = orders.recv().await {
+        match serde_json::from_str(&line)? {
+            Order::Begin(_) => tell(&Word::Failed("it has begun".to_owned()))?,
+            Order::Drive(order) => {
+                let (node, drivings) = (node.clone(), Arc::clone(&drivings));
+                tokio::spawn(async move {
+                    let word = match drive(&node, *order, &drivings).await {
+                        Ok(driven) => Word::Driven(Box::new(driven)),
+                        Err(Failure::Error(text)) => Word::Failed(text),
+                        Err(_) => Word::Failed("interrupted".to_owned()),
+                    };
+                    // Without a lab there is nobody to tell.
+                    let _ = tell(&word);
+                });
+            }
+            Order::Finish => {
+                sampler.abort();
+                tell(&Word::Finished { cpu: cpu_seconds() })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn begin(setup: &Setup) -> Result<Node, Failure> {
+    let session = SessionConfig::default()
+        .policy(setup.node.policy.parse()?)
+        .trace(true);
+    let mut config = NodeConfig::default().session(session);
+    let guard = CpuGuardConfig::default().setpoint(CpuLoad::new(setup.node.setpoint));
+    config = config.guard(setup.node.guard.then_some(guard));
+    if setup.node.event_log {
+        config = config.event_log(crate::events::shared()?);
+    }
+    let node = Node::new(config)?;
+    let address: Address = setup.listen.parse()?;
+    let listener = node.listen(&address).await?;
+    let address = listener.local_address()?.to_string();
+    tokio::spawn(echo::serve(listener, setup.node.work));
+    crate::send::await_budget(&node).await;
+    tell(&Word::Ready { address })?;
+    Ok(node)
+}
+
+/// Traffic that goes on, or has ended.
+type Drivings = Arc<Mutex<Vec<Arc<Driving>>>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Processor time of this process, seconds.
+fn cpu_seconds() -> f64 {
+    processor_nanos() as f64 / 1e9
+}
+
+/// Says every so often what the node is at.
+async fn sample(node: Node, period: f64, drivings: Drivings) {
+    let mut ticks = tokio::time::interval(Duration::from_secs_f64(period));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        let (load, budget) = node.load_and_budget();
+        let known: Vec<_> = lock(&drivings).clone();
+        let mut sample = Sample {
+            at: monotonic_nanos(),
+            cpu: cpu_seconds(),
+            load: load.get(),
+            budget: budget.map(|budget| budget.as_nanos_per_sec() as f64 / 1e9),
+            traffic: Vec::new(),
+        };
+        for driving in &known {
+            sample.traffic.extend(driving.sample().await);
+            if let Some(word) = driving.switches().await {
+                let _ = tell(&word);
+            }
+        }
+        if tell(&Word::Sample(sample)).is_err() {
+            return;
+        }
+    }
+}
