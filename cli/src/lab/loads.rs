@@ -95,10 +95,13 @@ impl Load {
     fn leeches(&self, leech: &str) -> Result<Vec<Leech>, Failure> {
         let spec: LeechSpec = leech.parse().map_err(|error: String| self.failed(&error))?;
         let on_each = self.processors.iter().map(|&processor| {
-            let config = LeechConfig::new(spec.resource)
+            let mut config = LeechConfig::new(spec.resource)
                 .intensity(spec.intensity)
                 .processor(processor)
                 .length(self.length);
+            if self.spec.gives_way {
+                config = config.gives_way();
+            }
             Leech::start(config)
                 .map_err(|error| Failure::of(&format!("load `{}`", self.spec.name), &error))
         });

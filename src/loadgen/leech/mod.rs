@@ -37,6 +37,7 @@ pub struct LeechConfig {
     misses: Option<MissRatios>,
     caches: Option<DataCaches>,
     rate: Option<f64>,
+    gives_way: bool,
 }
 
 impl LeechConfig {
@@ -50,7 +51,16 @@ impl LeechConfig {
             misses: None,
             caches: None,
             rate: None,
+            gives_way: false,
         }
+    }
+
+    /// It takes only what nobody else wants of its processor: the system's lowest priority (`nice` 19). A leech of [`Resource::Cpu`] keeps the processor from
+    /// halting then, so that others wake up soon and find their caches as they were, which on virtual machines they do not otherwise. Default: the priority of who starts it.
+    #[must_use]
+    pub fn gives_way(mut self) -> Self {
+        self.gives_way = true;
+        self
     }
 
     /// The logical processor that it runs on, and no other. Default: wherever the system puts it.
@@ -203,6 +213,7 @@ impl Leech {
             misses,
             caches,
             rate,
+            gives_way,
         } = config;
         if misses.is_some() && !matches!(resource, Resource::Data(_)) {
             return Err(LeechError::NoMisses { resource });
@@ -219,6 +230,7 @@ impl Leech {
             intensity,
             misses,
             rate,
+            gives_way,
         };
         Self::spawn(asked, make)
     }
@@ -240,10 +252,11 @@ impl Leech {
         let builder = std::thread::Builder::new().name(format!("leech-{}", asked.resource));
         let thread = builder.spawn(move || {
             // Pinned first, so that its memory is near.
-            let work = asked
-                .processor
-                .map_or(Ok(()), run::pin)
-                .and_then(|()| make());
+            let placed = asked.processor.map_or(Ok(()), run::pin);
+            if asked.gives_way {
+                run::give_way();
+            }
+            let work = placed.and_then(|()| make());
             match work {
                 Ok(work) => {
                     if ready.send(Ok(())).is_ok() {
@@ -325,6 +338,7 @@ struct Asked {
     misses: Option<MissRatios>,
     /// Operations in a second that an intensity is a share of, if it is not one of a processor's time.
     rate: Option<f64>,
+    gives_way: bool,
 }
 
 type Made = Result<Box<dyn work::Work>, LeechError>;

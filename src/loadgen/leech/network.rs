@@ -42,6 +42,7 @@ impl NetworkConfig {
                 intensity: Intensity::FULL,
                 misses: None,
                 rate: None,
+                gives_way: false,
             },
         }
     }

@@ -39,6 +39,14 @@ pub(super) fn pin(processor: u32) -> Result<(), LeechError> {
     }
 }
 
+/// The lowest priority of a thread.
+const LOWEST: i32 = 19;
+
+/// Lets others on this thread's processor go first. Lower priorities are everybody's to take.
+pub(super) fn give_way() {
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST);
+}
+
 /// Works until it is stopped or its time is over.
 pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
     let clocks = Clocks::start();

@@ -151,6 +151,9 @@ pub(super) struct LoadSpec {
     /// As `load run --leech` takes it, without a processor: cpu, l2:0.3.
     #[serde(default)]
     pub(super) leech: Option<String>,
+    /// The leech takes only what nobody else wants of the processors.
+    #[serde(default)]
+    pub(super) gives_way: bool,
     /// What `load model` has written, or a replay saved; beside the scenario.
     #[serde(default)]
     pub(super) model: Option<String>,
