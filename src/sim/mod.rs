@@ -4,12 +4,14 @@
 //! stretched by what else runs on the processors. Same configuration, same results, on any machine.
 //!
 //! An [`Experiment`] sends given messages under a policy, and finds the arm that would have been best.
-//! A [`World`] is for everything else: who sends what when is then yours.
+//! A [`World`] is for everything else: who sends what when is then yours. A [`Decider`] decides and learns
+//! without either.
 
 mod clock;
 mod connections;
 mod costs;
 mod cpu;
+mod decision;
 mod experiment;
 mod fault;
 mod link;
@@ -23,6 +25,7 @@ use bytes::Bytes;
 use self::connections::{Apart, Late};
 pub use self::costs::CodecCosts;
 pub use self::cpu::CpuConfig;
+pub use self::decision::Decider;
 pub use self::experiment::{
     At, Change, Experiment, ExperimentError, Oracle, Outcome, Pace, Traffic, Window,
 };
