@@ -499,8 +499,13 @@ pub(crate) fn typical_level(plain_len: f64) -> f64 {
 
 /// Logarithm of the ratio that zstd 1 with history typically reaches on blocks of `plain_len` bytes.
 pub(crate) fn typical_history_level(plain_len: f64) -> f64 {
-    let shorter = (plain_len / LENGTHS[0]).clamp(0.25, 1.0);
-    by_logarithm(TYPICAL_HISTORY_LEVEL, plain_len) * shorter.powf(0.3)
+    let level = by_logarithm(TYPICAL_HISTORY_LEVEL, plain_len);
+    let shorter = (plain_len / LENGTHS[0]).max(0.25);
+    if shorter < 1.0 {
+        level * shorter.powf(0.3)
+    } else {
+        level
+    }
 }
 
 /// Logarithm of the ratio that zstd 1 with a dictionary typically reaches on blocks of `plain_len` bytes.
@@ -508,9 +513,20 @@ pub(crate) fn typical_dictionary_level(plain_len: f64) -> f64 {
     by_logarithm(TYPICAL_DICTIONARY_LEVEL, plain_len)
 }
 
+/// The bits of a float that are 0 in a power of two.
+const MANTISSA: u64 = (1 << (f64::MANTISSA_DIGITS - 1)) - 1;
+
 /// Distance from the first point, in steps between points: a factor of 16 each.
 fn octaves(len: f64) -> f64 {
-    (len.max(1.0) / LENGTHS[0]).log2() / 4.0
+    let ratio = len.max(1.0) / LENGTHS[0];
+    // Classes of lengths have powers of two, whose logarithms stand in them.
+    let bits = ratio.to_bits();
+    let logarithm = if bits & MANTISSA == 0 {
+        f64::from((bits >> (f64::MANTISSA_DIGITS - 1)) as i32 - (f64::MAX_EXP - 1))
+    } else {
+        ratio.log2()
+    };
+    logarithm / 4.0
 }
 
 impl Row {
@@ -570,6 +586,17 @@ fn by_logarithm(points: [f64; 3], len: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_logarithms_of_powers_of_two_are_those_of_all_numbers() {
+        for exponent in 0..40 {
+            let len = 2_f64.powi(exponent);
+            let by_library = (len / LENGTHS[0]).log2() / 4.0;
+            assert!((octaves(len) - by_library).abs() < 1e-15, "{len}");
+            assert!((octaves(len * 1.001) - octaves(len)).abs() < 1e-3, "{len}");
+        }
+        assert!((octaves(0.0) + 2.0).abs() < 1e-15, "as one byte");
+    }
 
     #[test]
     fn every_arm_has_finite_figures_at_every_length() {

@@ -36,8 +36,8 @@ impl Texture {
 
     /// The texture of the bytes in `parts`, from a sample of their beginnings, middles and ends.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut counts = [0_u8; 256];
-        let (mut bytes, mut equal) = (0_u32, 0_u32);
+        let mut counts = [0_i16; 256];
+        let mut bytes = 0_u32;
         for part in parts {
             let room = SAMPLE.saturating_sub(bytes as usize);
             if room == 0 {
@@ -51,14 +51,16 @@ impl Texture {
                 } else {
                     (part.len() - CHUNK) * chunk / (chunks - 1).max(1)
                 };
-                for byte in part.iter().skip(from).take(CHUNK) {
-                    let count = &mut counts[usize::from(*byte)];
-                    equal += u32::from(*count);
-                    *count = count.saturating_add(1);
-                    bytes += 1;
+                let sample = &part[from..part.len().min(from + CHUNK)];
+                for byte in sample {
+                    counts[usize::from(*byte)] += 1;
                 }
+                bytes += sample.len() as u32;
             }
         }
+        // Pairs of bytes that are the same: of each byte that came n times n (n - 1) / 2.
+        let squares: i32 = counts.iter().map(|n| i32::from(*n) * i32::from(*n)).sum();
+        let equal = (squares.unsigned_abs() - bytes) / 2;
         let pairs = bytes * bytes.saturating_sub(1) / 2;
         if (bytes as usize) < LEAST {
             Self::Records
