@@ -20,6 +20,7 @@ pub(super) trait WritableWords: Words {
 pub(super) enum Lock {
     Shared,
     Alone,
+    None,
 }
 
 /// Sets what another process records ([`control`](super::control())), while it does.

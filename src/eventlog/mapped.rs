@@ -159,6 +159,7 @@ impl WritableWords for Foreign {
         let operation = match lock {
             Lock::Shared => FlockOperation::NonBlockingLockShared,
             Lock::Alone => FlockOperation::NonBlockingLockExclusive,
+            Lock::None => FlockOperation::NonBlockingUnlock,
         };
         match flock(&self.file, operation) {
             Ok(()) => Ok(true),

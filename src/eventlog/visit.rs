@@ -35,6 +35,8 @@ impl Visit {
                     has_ended: false,
                 });
             }
+            // Two that kept what they have here would never find themselves alone.
+            control.words.lock(Lock::None)?;
             std::thread::sleep(PAUSE);
         }
         let busy = "others begin and end all the time, or one of them stands still";

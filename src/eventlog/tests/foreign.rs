@@ -2,6 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
+use crate::eventlog::control::Lock;
 
 fn filled(log: &EventLog, rows: u64) {
     log.route(USED, None, Some(Route::to(LOG))).expect("known");
@@ -131,6 +132,27 @@ fn the_last_visit_puts_back_what_was_before_the_first() {
     assert!(writer.is_on(USED));
     visit_of(&path).end().expect("there");
     assert!(!writer.is_on(USED) && writer.is_on(LEFT));
+}
+
+/// As those find themselves that come while the last visit ends.
+#[test]
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn many_that_find_each_other_there_and_nothing_kept_all_begin() {
+    let log = EventLog::shared(&config(1024, ALL)).expect("memory");
+    let path = path_of(&log);
+    let come = |_| {
+        let control = mapped::control_of(Path::new(&path)).expect("an area");
+        assert!(control.words.lock(Lock::Shared).expect("locks"));
+        control
+    };
+    let here: Vec<_> = (0..16).map(come).collect();
+    std::thread::scope(|scope| {
+        let begin = |control| scope.spawn(|| Visit::begin(control).map(drop));
+        let beginning: Vec<_> = here.into_iter().map(begin).collect();
+        for visit in beginning {
+            assert!(matches!(visit.join(), Ok(Ok(()))));
+        }
+    });
 }
 
 #[test]
