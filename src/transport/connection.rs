@@ -224,7 +224,8 @@ impl Connection {
         deliveries
     }
 
-    /// Closes the connection: what was sent is delivered first, and so is what the peer still sends.
+    /// Closes the connection: what was sent is delivered first, and so is what the peer still sends. Streams that are held are to be read until their end
+    /// meanwhile, or dropped: a message that finds no room at its receiver keeps the session from ending.
     ///
     /// # Errors
     ///

@@ -196,7 +196,10 @@ mod tests {
             for _ in 0..100 {
                 assert_eq!(stream.recv().await.unwrap().unwrap().payload.len(), 1000);
             }
-            connection.close().await.unwrap();
+            // A session ends when both have had everything, and a leech sends on until it hears of that.
+            let rest = async { while let Ok(Some(_)) = stream.recv().await {} };
+            let (closed, ()) = tokio::join!(connection.close(), rest);
+            closed.unwrap();
         });
         let config = NetworkConfig::new(address.clone())
             .message_len(1000)
