@@ -7,8 +7,6 @@
     reason = "criterion's macro writes a public function without any"
 )]
 
-use core::time::Duration;
-
 use criterion::{Criterion, criterion_group, criterion_main};
 
 #[path = "support/pieces/frames.rs"]
@@ -24,10 +22,7 @@ fn all(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default()
-        .sample_size(50)
-        .warm_up_time(Duration::from_millis(100))
-        .measurement_time(Duration::from_millis(500));
+    config = timed::config();
     targets = all
 }
 criterion_main!(benches);

@@ -105,6 +105,8 @@ mod reread;
 pub mod session;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(any(feature = "pmu", feature = "transport"))]
+mod thread;
 #[cfg(feature = "transport")]
 pub mod transport;
 pub mod units;

@@ -1,10 +1,19 @@
 //! Pieces under criterion.
 
+use core::time::Duration;
 use std::time::Instant;
 
 use criterion::Criterion;
 
 use crate::pieces::Named;
+
+/// Short measurements, many of them: pieces take little and always the same.
+pub(crate) fn config() -> Criterion {
+    Criterion::default()
+        .sample_size(50)
+        .warm_up_time(Duration::from_millis(100))
+        .measurement_time(Duration::from_millis(500))
+}
 
 /// Times each of them, in one group.
 #[expect(

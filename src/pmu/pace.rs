@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use crate::thread;
 use crate::units::{Time, saturating_nanos};
 
 /// The least time between ticks: ten times what is asked of the monitor.
@@ -97,14 +98,7 @@ impl Pace {
 
 /// Processor time of the thread that asks; zero where the system does not tell.
 fn thread_time() -> Duration {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
-    }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    Duration::ZERO
+    thread::processor_time().unwrap_or_default()
 }
 
 #[cfg(test)]

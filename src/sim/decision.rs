@@ -6,8 +6,7 @@ use fastrand::Rng;
 
 use crate::codecs::Arm;
 use crate::control::{
-    Affordable, Arms, Backlog, Fed, PeerKnowledge, Policy, PolicyConfig, Prices, SentBlock,
-    Situation, Texture,
+    Arms, Backlog, Fed, PeerKnowledge, Policy, PolicyConfig, SentBlock, Situation, Texture,
 };
 use crate::units::{BytesPerSec, Time};
 
@@ -56,31 +55,14 @@ impl Decider {
     pub fn decide(&mut self, now: Time, payload: &[u8]) -> Arm {
         let texture = Texture::of([payload]);
         self.latest = (payload.len(), texture);
-        let live = self.live.as_slice();
         let situation = Situation {
             now,
             plain_len: payload.len(),
-            arms: self.arms.as_slice(),
-            live,
-            roomless: &[],
-            dictionary: false,
+            live: self.live.as_slice(),
             electable: self.arms.electable(),
             adaptive: self.arms.adaptive(),
             texture,
-            queued_behind: 0,
-            run: 0,
-            link_backlog: 0,
-            overhead_nanos: 0.0,
-            handover_nanos: 0.0,
-            stretch: 1.0,
-            shared: &self.known.codecs,
-            prices: Prices::default(),
-            peer_starved: false,
-            affordable: Affordable::default(),
-            decode: &self.known.decode,
-            link: &self.known.link,
-            rtt: &self.known.rtt,
-            budget_left: true,
+            ..Situation::quiet(self.arms.as_slice(), &self.known)
         };
         let backlog = Backlog {
             plain_len: payload.len(),

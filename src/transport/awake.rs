@@ -64,17 +64,13 @@ impl Reading {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn read(at: Time) -> Option<Reading> {
-    use std::io::Read;
+    use crate::thread::Schedule;
 
-    let mut text = [0; 80];
-    // Not there where the kernel does not count this (`CONFIG_SCHED_INFO`).
-    let mut file = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
-    let read = file.read(&mut text).ok()?;
-    let awake = parse(text.get(..read)?)?;
+    let schedule = Schedule::read(&Schedule::open()?)?;
     Some(Reading {
         at,
         thread: std::thread::current().id(),
-        awake,
+        awake: schedule.running.saturating_add(schedule.ready),
     })
 }
 
@@ -83,27 +79,10 @@ fn read(_: Time) -> Option<Reading> {
     None
 }
 
-/// Time running and time ready to run, ns, are the first two numbers.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn parse(text: &[u8]) -> Option<Duration> {
-    let mut numbers = core::str::from_utf8(text).ok()?.split_ascii_whitespace();
-    let mut next = || numbers.next()?.parse::<u64>().ok();
-    let (running, ready) = (next()?, next()?);
-    Some(Duration::from_nanos(running.saturating_add(ready)))
-}
-
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
 mod tests {
     use super::*;
     use crate::transport::clock::Clock;
-
-    #[test]
-    fn what_is_no_line_of_the_kernels_is_not_known() {
-        assert_eq!(parse(b"100 20 3\n"), Some(Duration::from_nanos(120)));
-        for text in [&b""[..], b"100", b"100 x 3", b"-1 2 3", b"\xff\xff"] {
-            assert_eq!(parse(text), None);
-        }
-    }
 
     #[test]
     fn a_thread_that_works_is_awake_and_one_that_sleeps_is_not() {

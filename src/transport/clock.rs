@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::session::JobTime;
+use crate::thread;
 use crate::units::{Time, saturating_nanos};
 
 /// Monotonic time since the clock was made.
@@ -41,16 +42,16 @@ const LEAST_WATCHED: Duration = Duration::from_micros(20);
 pub(super) struct Stopwatch {
     clock: Clock,
     started: Time,
-    thread: Option<Time>,
+    processor: Option<Duration>,
 }
 
 impl Stopwatch {
     pub(super) fn start(clock: Clock, likely: Duration) -> Self {
-        let thread = (likely >= LEAST_WATCHED).then(thread_time).flatten();
+        let is_long = likely >= LEAST_WATCHED;
         Self {
             clock,
             started: clock.now(),
-            thread,
+            processor: is_long.then(thread::processor_time).flatten(),
         }
     }
 
@@ -63,30 +64,14 @@ impl Stopwatch {
     pub(super) fn stop(self) -> (Time, JobTime) {
         let now = self.clock.now();
         let elapsed = now.saturating_since(self.started);
-        let processor = self.thread.zip(thread_time());
-        let processor = processor.map(|(from, to)| to.saturating_since(from));
+        let processor = self.processor.zip(thread::processor_time());
+        let processor = processor.map(|(from, to)| to.saturating_sub(from));
         let time = JobTime {
             elapsed,
             processor: processor.map_or(elapsed, |time| time.min(elapsed)),
         };
         (now, time)
     }
-}
-
-/// Processor time of the thread that asks; `None` if the system does not tell.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn thread_time() -> Option<Time> {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let since = Duration::new(
-        u64::try_from(time.tv_sec).ok()?,
-        u32::try_from(time.tv_nsec).ok()?,
-    );
-    Some(Time::from_nanos(saturating_nanos(since)))
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) const fn thread_time() -> Option<Time> {
-    None
 }
 
 #[cfg(test)]

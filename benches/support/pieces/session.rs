@@ -7,7 +7,9 @@ use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 use tautline::control::PolicyConfig;
-use tautline::session::{CodecWorker, Message, Role, Session, SessionConfig, StreamConfig};
+use tautline::session::{
+    CodecWorker, Message, Outgoing, Role, Session, SessionConfig, StreamConfig,
+};
 use tautline::units::Time;
 use tautline::wire::{RecordKind, StreamId};
 
@@ -27,6 +29,7 @@ struct Pair {
     worker: CodecWorker,
     stream: StreamId,
     now: Time,
+    waiting: VecDeque<Outgoing>,
     taken: VecDeque<Message>,
 }
 
@@ -44,6 +47,7 @@ impl Pair {
             worker: CodecWorker::new(20),
             stream: StreamId::new(0).expect("small"),
             now: Time::ZERO,
+            waiting: VecDeque::new(),
             taken: VecDeque::new(),
         };
         pair.exchange();
@@ -58,6 +62,18 @@ impl Pair {
         self.ends[0]
             .send(self.stream, payload.clone(), RecordKind::Message)
             .expect("room");
+    }
+
+    /// The same message so many times, handed over at once as a driver does it.
+    fn send_all(&mut self, payload: &Bytes, times: usize) {
+        let message = Outgoing {
+            payload: payload.clone(),
+            kind: RecordKind::Message,
+            sensitive: false,
+        };
+        self.waiting.resize(times, message);
+        let sent = self.ends[0].send_all(self.stream, &mut self.waiting);
+        assert_eq!(sent.expect("open"), times);
     }
 
     /// Takes all that has arrived; how many messages.
@@ -117,9 +133,7 @@ fn block() -> Piece {
     let payload = Bytes::from_static(&[0xaa; 64]);
     Box::new(move |times| {
         for _ in 0..times / 64 {
-            for _ in 0..64 {
-                pair.send(&payload);
-            }
+            pair.send_all(&payload, 64);
             pair.exchange();
             assert_eq!(black_box(pair.take()), 64);
         }

@@ -161,6 +161,38 @@ pub(crate) struct Situation<'a> {
     pub budget_left: bool,
 }
 
+#[cfg(any(test, feature = "sim"))]
+impl<'a> Situation<'a> {
+    /// An empty block at time zero, of which all `arms` may be chosen: nothing waits, no history has begun, and nobody is short of anything.
+    pub(crate) fn quiet(arms: &'a [Arm], known: &'a crate::control::PeerKnowledge) -> Self {
+        Situation {
+            now: Time::ZERO,
+            plain_len: 0,
+            arms,
+            live: &[],
+            roomless: &[],
+            dictionary: false,
+            electable: arms.len(),
+            adaptive: arms.len(),
+            texture: Texture::default(),
+            queued_behind: 0,
+            run: 0,
+            link_backlog: 0,
+            overhead_nanos: 0.0,
+            handover_nanos: 0.0,
+            stretch: 1.0,
+            shared: &known.codecs,
+            prices: Prices::default(),
+            peer_starved: false,
+            affordable: Affordable::default(),
+            decode: &known.decode,
+            link: &known.link,
+            rtt: &known.rtt,
+            budget_left: true,
+        }
+    }
+}
+
 /// Codec time that one block may take, ns; `None` without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Affordable {
@@ -472,7 +504,7 @@ mod contract {
     use super::cost::Verdict;
     use super::*;
     use crate::codecs::CodecId;
-    use crate::control::Fed;
+    use crate::control::{Fed, PeerKnowledge};
 
     const ARMS: [Arm; 4] = [
         Arm::IDENTITY,
@@ -481,23 +513,10 @@ mod contract {
         Arm::new(CodecId::ZSTD, 9),
     ];
 
-    struct World {
-        shared: CodecKnowledge,
-        decode: DecodeEstimates,
-        link: LinkEstimator,
-        rtt: RttEstimator,
-    }
+    #[derive(Default)]
+    struct World(PeerKnowledge);
 
     impl World {
-        fn new() -> Self {
-            Self {
-                shared: CodecKnowledge::default(),
-                decode: DecodeEstimates::default(),
-                link: LinkEstimator::default(),
-                rtt: RttEstimator::default(),
-            }
-        }
-
         fn situation(
             &self,
             now: Time,
@@ -508,27 +527,8 @@ mod contract {
             Situation {
                 now,
                 plain_len,
-                arms,
-                electable: arms.len(),
-                adaptive: arms.len(),
-                texture: Texture::Records,
-                queued_behind: 0,
-                run: 0,
-                link_backlog: 0,
-                overhead_nanos: 0.0,
-                handover_nanos: 0.0,
-                stretch: 1.0,
-                shared: &self.shared,
-                prices: Prices::default(),
-                peer_starved: false,
-                live: &[],
-                roomless: &[],
-                dictionary: false,
-                affordable: Affordable::default(),
-                decode: &self.decode,
-                link: &self.link,
-                rtt: &self.rtt,
                 budget_left,
+                ..Situation::quiet(arms, &self.0)
             }
         }
 
@@ -557,8 +557,8 @@ mod contract {
                     is_paired: false,
                 };
                 let arm = ARMS[choice.arm];
-                self.shared.record_sent(arm, &sent);
-                policy.record_sent(&sent, arm, &self.shared);
+                self.0.codecs.record_sent(arm, &sent);
+                policy.record_sent(&sent, arm, &self.0.codecs);
                 policy.on_sent(1);
             }
             shares
@@ -594,7 +594,7 @@ mod contract {
     #[test]
     fn every_choice_is_an_arm_that_there_is() {
         for config in configs() {
-            let world = World::new();
+            let world = World::default();
             let mut policy = Policy::new(config);
             let mut rng = Rng::with_seed(1);
             for len in [0, 1, 70_000] {
@@ -610,7 +610,7 @@ mod contract {
     #[test]
     fn an_exhausted_budget_means_identity() {
         for config in configs() {
-            let world = World::new();
+            let world = World::default();
             let mut policy = Policy::new(config);
             let mut rng = Rng::with_seed(1);
             for _ in 0..300 {
@@ -626,7 +626,7 @@ mod contract {
     fn the_same_seed_makes_the_same_choices() {
         for config in configs() {
             let run = || {
-                World::new().run(
+                World::default().run(
                     &mut Policy::new(config),
                     2000,
                     [1, 2, 3, 4],
@@ -641,7 +641,7 @@ mod contract {
     #[test]
     fn absurd_measurements_do_no_harm() {
         for config in configs() {
-            let mut world = World::new();
+            let mut world = World::default();
             let mut policy = Policy::new(config);
             for (arm, named) in ARMS.iter().enumerate() {
                 let absurd = [
@@ -659,12 +659,12 @@ mod contract {
                         texture: Texture::Noise,
                         is_paired: false,
                     };
-                    world.shared.record_sent(*named, &sent);
-                    policy.record_sent(&sent, *named, &world.shared);
+                    world.0.codecs.record_sent(*named, &sent);
+                    policy.record_sent(&sent, *named, &world.0.codecs);
                 }
             }
-            world.link.record_send(u64::MAX, Duration::from_nanos(1));
-            world.rtt.record(Time::ZERO, Duration::MAX);
+            world.0.link.record_send(u64::MAX, Duration::from_nanos(1));
+            world.0.rtt.record(Time::ZERO, Duration::MAX);
             let shares = world.run(&mut policy, 1000, [1; 4], [u64::MAX; 4], 3);
             assert_eq!(shares.iter().sum::<u32>(), 1000, "{config:?}");
         }
@@ -672,10 +672,9 @@ mod contract {
 
     #[test]
     fn shares_are_what_the_thesis_says() {
-        let mut slow_link = World::new();
-        slow_link
-            .link
-            .record_delivery(125_000, Duration::from_millis(100), Fed::Backlogged);
+        let mut slow_link = World::default();
+        let link = &mut slow_link.0.link;
+        link.record_delivery(125_000, Duration::from_millis(100), Fed::Backlogged);
         let shares = |world: &mut World, config| {
             world.run(
                 &mut Policy::new(config),
@@ -686,15 +685,15 @@ mod contract {
             )
         };
         assert_eq!(
-            shares(&mut World::new(), PolicyConfig::None),
+            shares(&mut World::default(), PolicyConfig::None),
             [10_000, 0, 0, 0]
         );
         assert_eq!(
-            shares(&mut World::new(), PolicyConfig::Fixed(ARMS[1])),
+            shares(&mut World::default(), PolicyConfig::Fixed(ARMS[1])),
             [0, 10_000, 0, 0]
         );
         assert_eq!(
-            shares(&mut World::new(), PolicyConfig::RoundRobin),
+            shares(&mut World::default(), PolicyConfig::RoundRobin),
             [2500; 4]
         );
         // After a round of equal shares, 97 % go to the best and 1 % to each of the others.
@@ -712,11 +711,14 @@ mod contract {
     fn an_arm_without_memory_for_its_history_is_not_taken_and_says_so() {
         const STRONG: Arm = Arm::new(CodecId::ZSTD, 1).with_history();
         static BOTH: [Arm; 2] = [Arm::IDENTITY, STRONG];
-        let mut world = World::new();
+        let mut world = World::default();
         for _ in 0..20 {
             // 1 Mbit/s: there is nothing that a history would not pay.
             let second = Duration::from_secs(1);
-            world.link.record_delivery(125_000, second, Fed::Backlogged);
+            world
+                .0
+                .link
+                .record_delivery(125_000, second, Fed::Backlogged);
         }
         for roomless in [&[][..], &[STRONG][..]] {
             let mut policy = Policy::new(PolicyConfig::default());

@@ -2,15 +2,16 @@
 
 use core::time::Duration;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::time::Instant;
+
+use crate::thread::{self, Schedule};
 
 /// Wall and processor time of the thread that made it, since then.
 #[derive(Debug)]
 pub(super) struct Clocks {
     origin: Instant,
     processor: Duration,
-    schedstat: Option<File>,
+    schedule: Option<File>,
     waited: Duration,
 }
 
@@ -23,7 +24,7 @@ impl Clocks {
         let mut clocks = Self {
             origin: Instant::now(),
             processor: thread_time(),
-            schedstat: File::open("/proc/thread-self/schedstat").ok(),
+            schedule: Schedule::open(),
             waited: Duration::ZERO,
         };
         clocks.waited = clocks.waited().unwrap_or_default();
@@ -39,19 +40,14 @@ impl Clocks {
         thread_time().saturating_sub(self.processor)
     }
 
-    /// How long the thread was ready to run and did not, if the kernel says (`CONFIG_SCHED_INFO`).
+    /// How long the thread was ready to run and did not, if the kernel says.
     pub(super) fn waited(&self) -> Option<Duration> {
-        let mut text = [0; 80];
-        let read = self.schedstat.as_ref()?.read_at(&mut text, 0).ok()?;
-        let text = core::str::from_utf8(text.get(..read)?).ok()?;
-        let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
-        Some(Duration::from_nanos(nanos).saturating_sub(self.waited))
+        let schedule = Schedule::read(self.schedule.as_ref()?)?;
+        Some(schedule.ready.saturating_sub(self.waited))
     }
 }
 
 /// Processor time of the thread that asks.
 pub(super) fn thread_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    thread::processor_time().unwrap_or_default()
 }

@@ -10,7 +10,8 @@ use super::Driver;
 use crate::codecs::prior_decode_nanos;
 use crate::control::MAX_INLINE;
 use crate::session::{DecodedBlock, DictionaryWork, EncodedBlock, JobTime, ShadowedBlock};
-use crate::transport::clock::{Stopwatch, thread_time};
+use crate::thread;
+use crate::transport::clock::Stopwatch;
 use crate::units::{Time, saturating_nanos};
 
 /// Encoding that is likely to take longer than [`MAX_INLINE`], but no longer than this, stays on its thread, and the
@@ -155,7 +156,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let plain_len = job.plain_len();
             let shadowed = self.node.aside.run(move || {
                 let waited = handed.map_or(Duration::ZERO, |at| waited(Some(at), clock.now()));
-                let block = worker.shadow(job, || thread_time().unwrap_or_else(|| clock.now()));
+                let time = || thread::processor_time().map(|taken| Time::ZERO + taken);
+                let block = worker.shadow(job, || time().unwrap_or_else(|| clock.now()));
                 events.worker_shadowed(plain_len, block.taken(), waited);
                 (block, worker)
             });

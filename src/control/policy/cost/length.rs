@@ -197,10 +197,7 @@ mod tests {
     use super::super::{CostConfig, Objective};
     use super::*;
     use crate::codecs::{Arm, CodecId};
-    use crate::control::estimate::DecodeEstimates;
-    use crate::control::knowledge::{CodecKnowledge, Prices};
-    use crate::control::{Affordable, Fed, LinkEstimator, RttEstimator};
-    use crate::units::Time;
+    use crate::control::{Fed, PeerKnowledge};
 
     const MOST: usize = 64 << 10;
     const HISTORY: Arm = Arm::new(CodecId::ZSTD, 3).with_history();
@@ -217,36 +214,17 @@ mod tests {
         arm: Arm,
         backlog: Backlog,
     ) -> usize {
-        let mut link = LinkEstimator::default();
+        let mut known = PeerKnowledge::default();
         let second = (megabits * 125e3) as u64;
         for _ in 0..20 {
+            let link = &mut known.link;
             link.record_delivery(second, Duration::from_secs(1), Fed::Backlogged);
         }
         let arms = [Arm::IDENTITY, arm];
         let situation = Situation {
-            now: Time::ZERO,
-            plain_len: 0,
-            arms: &arms,
             live: &arms[1..],
-            roomless: &[],
-            dictionary: false,
-            electable: arms.len(),
-            adaptive: arms.len(),
             texture,
-            queued_behind: 0,
-            run: 0,
-            link_backlog: 0,
-            overhead_nanos: 0.0,
-            handover_nanos: 0.0,
-            stretch: 1.0,
-            shared: &CodecKnowledge::default(),
-            prices: Prices::default(),
-            peer_starved: false,
-            affordable: Affordable::default(),
-            decode: &DecodeEstimates::default(),
-            link: &link,
-            rtt: &RttEstimator::default(),
-            budget_left: true,
+            ..Situation::quiet(&arms, &known)
         };
         Cost::new(CostConfig { objective }).block_len(&situation, backlog, MOST)
     }
