@@ -321,8 +321,9 @@ impl Stream {
         self.check_len(&payload)?;
         match self.try_put(payload, RecordKind::Message, false) {
             Ok(()) => Ok(()),
-            // Boxed, so that the future of every other message is small enough to be moved at no cost.
             Err((Refused::Full, payload)) => {
+                self.lane.helm.help();
+                // Boxed, so that the future of every other message is small enough to be moved at no cost.
                 Box::pin(self.put(payload, RecordKind::Message, false)).await
             }
             Err((Refused::Closed, _)) => Err(SendError::Closed(self.stream.id)),
@@ -441,6 +442,7 @@ impl Stream {
         if let Some(received) = self.try_recv() {
             return Ok(Some(received));
         }
+        self.lane.helm.help();
         loop {
             let (_waiting, readable) = self.stream.wait();
             let mut readable = core::pin::pin!(readable);

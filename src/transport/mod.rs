@@ -16,6 +16,7 @@ mod error;
 pub mod events;
 mod faults;
 mod guard;
+mod helm;
 mod history;
 mod identity;
 mod lane;

@@ -19,6 +19,7 @@ use super::dictionaries::DictionaryStore;
 use super::driver::Driver;
 use super::faults::{FaultStats, Faults};
 use super::guard::{self, Grant};
+use super::helm::Steering;
 use super::history::HistoryMemory;
 use super::listener::Listener;
 use super::load::{LoadReadError, LoadReader};
@@ -638,7 +639,7 @@ impl Node {
             (grant, history),
             known_as,
         );
-        tokio::spawn(driver);
+        tokio::spawn(Steering::new(Arc::clone(shared), Box::pin(driver)));
         Ok(())
     }
 }

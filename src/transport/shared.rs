@@ -10,6 +10,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
 use super::error::RecvError;
+use super::helm::Helm;
 use super::lane::Lane;
 use super::outbox::Outbox;
 use super::{PeerIdentity, SessionEvents};
@@ -182,6 +183,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Shared {
     inbox: Mutex<Inbox>,
+    pub(super) helm: Helm,
     /// Of all lanes, where there are several.
     opened: Mutex<VecDeque<PeerStream>>,
     pub(super) opened_notify: Notify,
@@ -223,6 +225,7 @@ impl Shared {
     pub(super) fn new(send_queue: usize, window: u64, memory: u64) -> Self {
         Self {
             inbox: Mutex::default(),
+            helm: Helm::default(),
             opened: Mutex::default(),
             opened_notify: Notify::new(),
             decisions: Mutex::default(),

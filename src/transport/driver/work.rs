@@ -112,7 +112,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let mut worker = self.node.workers.take();
             let clock = self.clock;
             let likely = job.likely();
-            let is_short = likely <= MAX_INLINE || (self.steps_aside && likely <= MOST_ASIDE);
+            // An application that helps may be where its thread can't step aside.
+            let steps_aside = self.steps_aside && !self.shared.helm.is_helped();
+            let is_short = likely <= MAX_INLINE || (steps_aside && likely <= MOST_ASIDE);
             if is_short && !worker.must_prepare_encoder(&job) {
                 let watch = Stopwatch::start(clock, likely);
                 let block = if likely <= MAX_INLINE {

@@ -1,0 +1,355 @@
+//! Who polls a connection's driver: its own task, or an application's that comes to where it would have to wait for that.
+//!
+//! What an application sends is taken up by the driver, and what arrives is handed over by it. Where the two are tasks on two threads, every message goes from one
+//! processor's cache to another's, and each waits for the other to be woken. So an application that finds its queue full, or nothing to receive, lets the driver have its turn first,
+//! on the spot, and goes on with what came of it.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::runtime::{Handle, Id};
+
+use super::shared::{Shared, lock};
+
+/// So often an application goes on without having waited; then the other tasks of its thread have their turn. Arbitrary: each time
+/// some 64 KiB to 1 MiB are moved.
+const MOST_HELPS: u32 = 16;
+
+type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[derive(Default)]
+struct Seat {
+    /// With what wakes its task; not here while somebody polls it.
+    driver: Option<(Driver, Waker)>,
+    /// The driver's task came while an application polled.
+    missed: Option<Waker>,
+    /// The driver has ended, or its task has.
+    is_over: bool,
+    /// Turns since its task had one.
+    helps: u32,
+    /// Where the driver's task runs: its timers, sockets and workers are known in no other.
+    runtime: Option<Id>,
+}
+
+/// The driver, for whoever polls it next.
+#[derive(Default)]
+pub(super) struct Helm {
+    seat: Mutex<Seat>,
+    is_helped: AtomicBool,
+}
+
+impl fmt::Debug for Helm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Helm").finish_non_exhaustive()
+    }
+}
+
+impl Helm {
+    /// Has the driver take a turn on this thread, unless it is at it on another one, has had many, or does not run here. Whether it had one.
+    pub(super) fn help(&self) -> bool {
+        let (mut driver, task) = {
+            let mut seat = lock(&self.seat);
+            let is_here =
+                || Handle::try_current().is_ok_and(|here| Some(here.id()) == seat.runtime);
+            if seat.driver.is_none() || seat.helps >= MOST_HELPS || !is_here() {
+                return false;
+            }
+            seat.helps += 1;
+            let Some(taken) = seat.driver.take() else {
+                return false;
+            };
+            taken
+        };
+        self.is_helped.store(true, Ordering::Relaxed);
+        // Whatever it waits for wakes its own task.
+        let mut cx = Context::from_waker(&task);
+        let polled = catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(&mut cx)));
+        self.is_helped.store(false, Ordering::Relaxed);
+        // A panic ends the connection, as it does in the driver's task, and not who has helped.
+        let has_ended = !matches!(polled, Ok(Poll::Pending));
+        let (missed, over) = {
+            let mut seat = lock(&self.seat);
+            seat.is_over |= has_ended;
+            let over = if seat.is_over {
+                Some((driver, task))
+            } else {
+                seat.driver = Some((driver, task));
+                None
+            };
+            (seat.missed.take(), over)
+        };
+        if let Some((driver, task)) = over {
+            drop(driver);
+            task.wake();
+        }
+        if let Some(task) = missed {
+            task.wake();
+        }
+        true
+    }
+
+    /// Whether it is an application's task that polls the driver: what that runs in, besides the runtime, is not known.
+    pub(super) fn is_helped(&self) -> bool {
+        self.is_helped.load(Ordering::Relaxed)
+    }
+}
+
+/// The driver's own task. The driver ends with it.
+pub(super) struct Steering {
+    shared: Arc<Shared>,
+    /// Until it is polled first.
+    driver: Option<Driver>,
+}
+
+impl Steering {
+    pub(super) fn new(shared: Arc<Shared>, driver: Driver) -> Self {
+        let driver = Some(driver);
+        Self { shared, driver }
+    }
+}
+
+impl Future for Steering {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let first = self.driver.take();
+        let helm = &self.shared.helm;
+        let (mut driver, mut task) = {
+            let mut seat = lock(&helm.seat);
+            seat.helps = 0;
+            if let Some(driver) = first {
+                seat.runtime = Handle::try_current().ok().map(|here| here.id());
+                (driver, cx.waker().clone())
+            } else if seat.is_over {
+                return Poll::Ready(());
+            } else if let Some(taken) = seat.driver.take() {
+                taken
+            } else {
+                seat.missed = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+        };
+        task.clone_from(cx.waker());
+        // What panics here is dropped with its streams told, and this with it.
+        let polled = driver.as_mut().poll(cx);
+        let mut seat = lock(&helm.seat);
+        if polled.is_ready() {
+            seat.is_over = true;
+            drop(seat);
+            drop(driver);
+        } else {
+            seat.driver = Some((driver, task));
+        }
+        polled
+    }
+}
+
+impl Drop for Steering {
+    fn drop(&mut self) {
+        let driver = {
+            let mut seat = lock(&self.shared.helm.seat);
+            seat.is_over = true;
+            seat.driver.take()
+        };
+        drop(driver);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+    use std::task::Wake;
+    use std::thread::JoinHandle;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// What a driver does at each turn, which is told there, and whether it has been dropped.
+    struct Turns {
+        turn: Box<dyn FnMut() -> Poll<()> + Send>,
+        dropped: Arc<AtomicBool>,
+    }
+
+    impl Future for Turns {
+        type Output = ();
+
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            (self.turn)()
+        }
+    }
+
+    impl Drop for Turns {
+        fn drop(&mut self) {
+            self.dropped.store(true, Ordering::SeqCst);
+        }
+    }
+
+    struct Stage {
+        shared: Arc<Shared>,
+        steering: Pin<Box<Steering>>,
+        woken: Arc<Woken>,
+        dropped: Arc<AtomicBool>,
+    }
+
+    impl Stage {
+        fn new(turn: impl FnMut() -> Poll<()> + Send + 'static) -> Self {
+            let (shared, dropped) = (Arc::new(Shared::new(1, 1, 1)), Arc::default());
+            let turns = Turns {
+                turn: Box::new(turn),
+                dropped: Arc::clone(&dropped),
+            };
+            let steering = Steering::new(Arc::clone(&shared), Box::pin(turns));
+            Self {
+                shared,
+                steering: Box::pin(steering),
+                woken: Arc::default(),
+                dropped,
+            }
+        }
+
+        fn poll(&mut self) -> Poll<()> {
+            let waker = Waker::from(Arc::clone(&self.woken));
+            self.steering
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+        }
+
+        fn help_on_another_thread(&self) -> JoinHandle<bool> {
+            let (shared, here) = (Arc::clone(&self.shared), Handle::current());
+            std::thread::spawn(move || {
+                let _here = here.enter();
+                shared.helm.help()
+            })
+        }
+
+        fn woken(&self) -> u32 {
+            self.woken.0.load(Ordering::SeqCst)
+        }
+
+        fn is_dropped(&self) -> bool {
+            self.dropped.load(Ordering::SeqCst)
+        }
+    }
+
+    /// A driver that says that it has a turn, and ends it when told.
+    fn slow() -> (Stage, Receiver<()>, SyncSender<()>) {
+        let ((begun, begins), (end, ended)) = (sync_channel(1), sync_channel(1));
+        let mut first = true;
+        let stage = Stage::new(move || {
+            // The first turn is its task's.
+            if !core::mem::take(&mut first) {
+                begun.send(()).expect("somebody listens");
+                let told = ended.recv_timeout(Duration::from_secs(30));
+                told.expect("somebody tells");
+            }
+            Poll::Pending
+        });
+        (stage, begins, end)
+    }
+
+    #[tokio::test]
+    async fn an_application_helps_until_the_task_must_have_its_turn() {
+        let turns = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&turns);
+        let mut stage = Stage::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Poll::Pending
+        });
+        assert!(!stage.shared.helm.help(), "before its task has begun");
+        assert!(stage.poll().is_pending());
+        for _ in 0..2 {
+            let helped = (0..100).filter(|_| stage.shared.helm.help()).count();
+            assert_eq!(helped, MOST_HELPS as usize);
+            assert!(stage.poll().is_pending());
+        }
+        assert_eq!(turns.load(Ordering::SeqCst), 3 + 2 * MOST_HELPS);
+        drop(stage.steering);
+        assert!(stage.dropped.load(Ordering::SeqCst) && !stage.shared.helm.help());
+    }
+
+    #[test]
+    fn only_where_the_driver_runs_it_is_helped() {
+        let here = tokio::runtime::Builder::new_current_thread().build();
+        let there = tokio::runtime::Builder::new_current_thread().build();
+        let (here, there) = (here.expect("a runtime"), there.expect("a runtime"));
+        let mut stage = Stage::new(|| Poll::Pending);
+        assert!(here.block_on(async { stage.poll() }).is_pending());
+        assert!(!stage.shared.helm.help(), "in no runtime");
+        assert!(!there.block_on(async { stage.shared.helm.help() }));
+        assert!(here.block_on(async { stage.shared.helm.help() }));
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_ends_while_it_is_helped_ends_its_task() {
+        let mut turns = 0;
+        let mut stage = Stage::new(move || {
+            turns += 1;
+            if turns == 1 {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        });
+        assert!(stage.poll().is_pending());
+        assert!(stage.shared.helm.help() && stage.is_dropped());
+        assert_eq!(stage.woken(), 1);
+        assert!(!stage.shared.helm.help());
+        assert!(stage.poll().is_ready());
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_the_drivers_end_and_not_the_helpers() {
+        let mut first = true;
+        let mut stage = Stage::new(move || {
+            assert!(core::mem::take(&mut first), "as it is meant to");
+            Poll::Pending
+        });
+        assert!(stage.poll().is_pending());
+        assert!(stage.shared.helm.help() && stage.is_dropped());
+        assert!(stage.woken() == 1 && stage.poll().is_ready());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_comes_meanwhile_is_woken_afterwards() {
+        let (mut stage, begins, end) = slow();
+        assert!(stage.poll().is_pending());
+        let helper = stage.help_on_another_thread();
+        begins.recv().expect("a turn");
+        assert!(stage.shared.helm.is_helped());
+        assert!(stage.poll().is_pending() && !stage.shared.helm.help());
+        assert_eq!(stage.woken(), 0);
+        end.send(()).expect("it waits");
+        assert!(helper.join().expect("no panic"));
+        assert!(stage.woken() == 1 && !stage.shared.helm.is_helped());
+        end.send(()).expect("it will wait");
+        assert!(stage.poll().is_pending());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_dropped_meanwhile_takes_the_driver_with_it() {
+        let (mut stage, begins, end) = slow();
+        assert!(stage.poll().is_pending());
+        let helper = stage.help_on_another_thread();
+        begins.recv().expect("a turn");
+        drop(stage.steering);
+        assert!(!stage.dropped.load(Ordering::SeqCst));
+        end.send(()).expect("it waits");
+        assert!(helper.join().expect("no panic"));
+        assert!(stage.dropped.load(Ordering::SeqCst) && !stage.shared.helm.help());
+    }
+}
