@@ -106,14 +106,17 @@ fn a_scenario_leaves_a_folder_with_all_that_was_found() {
             assert!(first > 0.001, "{first}");
         }
         assert!(!run["samples"].as_array().expect("samples").is_empty());
-        let load = &run["loads"][0];
+        assert!(run["nodes"][1]["cpu"].as_f64() > Some(0.0));
+        // Without the link it may all be over before the first sample.
+        let loads = run["loads"].as_array().expect("loads");
+        assert!(!loads.is_empty() || is_packed);
+        let Some(load) = loads.first() else { continue };
         assert_eq!(load["what"], "leech cpu");
         let (from, until) = (&load["from"][1], &load["until"][1]);
         assert!(
             from.as_u64() >= Some(40) && until.as_u64() >= Some(90),
             "{load}"
         );
-        assert!(run["nodes"][1]["cpu"].as_f64() > Some(0.0));
     }
 
     let first = std::fs::read_to_string(out.join("runs/plain.1.jsonl")).expect("a run");
