@@ -21,7 +21,8 @@ mod stage;
 mod traffic;
 mod watch;
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{IsTerminal, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,11 +171,16 @@ impl Source {
                 "`{asked}` is no file, and no scenario of that name comes with the program: --list shows those that do"
             )));
         }
-        let bytes = std::fs::read(path).map_err(|error| Failure::of(asked, &error))?;
+        let of = |error: &std::io::Error| Failure::of(asked, error);
+        let file = File::open(path).map_err(|error| of(&error))?;
+        let mut bytes = Vec::new();
+        let mut limited = file.take(MAX_FILE as u64 + 1);
+        limited
+            .read_to_end(&mut bytes)
+            .map_err(|error| of(&error))?;
         if bytes.len() > MAX_FILE {
             return Err(Failure::Error(format!(
-                "{asked}: a scenario of {} bytes, and there may be {MAX_FILE}",
-                bytes.len()
+                "{asked}: a scenario of more than {MAX_FILE} bytes"
             )));
         }
         let text = String::from_utf8(bytes).map_err(|error| Failure::of(asked, &error))?;
@@ -274,7 +280,7 @@ impl Lab<'_> {
         if let Some(most) = most.filter(|most| **most as usize >= allowed.len()) {
             notes.push(format!(
                 "the scenario has nodes on {} processors, and the lab may use {}: some nodes share one",
-                most + 1,
+                u64::from(*most) + 1,
                 allowed.len()
             ));
         }

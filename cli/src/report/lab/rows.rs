@@ -155,6 +155,13 @@ pub(crate) struct Chunk {
     pub(crate) greatest: f64,
 }
 
+impl Chunk {
+    /// How many messages there were with it.
+    pub(crate) fn end(&self) -> u64 {
+        self.first.saturating_add(self.messages)
+    }
+}
+
 /// A figure of the source beside ours.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Figure {
