@@ -22,7 +22,7 @@ mod traffic;
 mod watch;
 
 use std::fs::File;
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +35,8 @@ pub(crate) use self::node::run as run_node;
 use self::scenario::{MAX_FILE, Scenario};
 use crate::failure::{Failure, say};
 use crate::report::lab as rows;
+use crate::terminal::progress;
+use crate::text;
 
 /// Runs nodes, links, loads, monitor and traffic together as a scenario says, and writes one result folder.
 #[derive(Debug, Args)]
@@ -98,13 +100,11 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
     }
     for (name, variant) in &variants {
         for order in traffic::orders(variant, &source.beside) {
-            traffic::workload(&order).map_err(|failure| match failure {
-                Failure::Error(text) => Failure::Error(format!(
-                    "{}: variant `{name}`: traffic `{}`: {text}",
-                    source.name, order.name
-                )),
-                other => other,
-            })?;
+            let what = format!(
+                "{}: variant `{name}`: traffic `{}`",
+                source.name, order.name
+            );
+            traffic::workload(&order).map_err(|failure| failure.within(&what))?;
         }
     }
     let path = arguments.out.clone();
@@ -225,6 +225,7 @@ impl Lab<'_> {
         let sockets = Sockets::create()?;
         let mut runs = Vec::new();
         let rounds = self.scenario.rounds;
+        let files = text::file_names(self.variants.iter().map(|(name, _)| name.as_str()));
         for round in 0..rounds {
             let order = crate::bench::order(
                 self.variants.len(),
@@ -234,7 +235,7 @@ impl Lab<'_> {
             );
             for number in order {
                 let (name, variant) = &self.variants[number];
-                let (mut file, samples) = folder.run(name, round)?;
+                let (mut file, samples) = folder.run(&files[number], round)?;
                 let of_run = sockets.0.join(runs.len().to_string());
                 std::fs::create_dir_all(&of_run)?;
                 let place = stage::Place {
@@ -248,10 +249,7 @@ impl Lab<'_> {
                 let result = stage::run(variant, &place, &mut file).await;
                 progress("");
                 file.close()?;
-                let mut run = result.map_err(|failure| match failure {
-                    Failure::Error(text) => Failure::Error(format!("{name}: {text}")),
-                    other => other,
-                })?;
+                let mut run = result.map_err(|failure| failure.within(name))?;
                 name.clone_into(&mut run.variant);
                 run.round = round;
                 print::run(&run)?;
@@ -326,12 +324,5 @@ impl Drop for Sockets {
     fn drop(&mut self) {
         // What is left of it is in nobody's way.
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Shows on a terminal what goes on, or with nothing to show removes that.
-fn progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{text}");
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use self::life::watch;
+pub(crate) use self::life::{interrupted, watch};
 pub(crate) use self::spec::LeechSpec;
 use crate::failure::Failure;
 

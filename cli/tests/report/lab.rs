@@ -86,10 +86,14 @@ fn the_greatest_numbers_that_are_taken_make_a_page() {
     let shape = json!({
         "tautline_lab": 1, "row": "shape", "say": "s", "finding": "open", "agreeing": u32::MAX, "known": 0,
     });
-    let page = outcome(&lines(&[head(), run(), run(), figure, shape])).expect("a page");
+    let rows = [head(), run(), run(), figure, shape.clone()];
+    let page = outcome(&lines(&rows)).expect("a page");
     assert!(page.contains("hostile") && page.contains("leech cpu"));
     // Nothing over no time is no number.
     assert!(!page.contains(">NaN<") && !page.contains(">inf<"));
+    let shape = with(&shape, "/finding", &json!("perhaps"));
+    let error = outcome(&lines(&[head(), shape])).expect_err("no finding");
+    assert!(error.contains("line 2"), "{error}");
 }
 
 #[test]

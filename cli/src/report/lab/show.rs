@@ -55,7 +55,7 @@ fn found(lab: &Lab) -> Markup {
     let shapes = lab.shapes.iter().map(|shape| {
         vec![
             clean(&shape.say, 300),
-            clean(&shape.finding, 40),
+            shape.finding.to_string(),
             format!("{} of {}", shape.agreeing, shape.known),
         ]
     });
