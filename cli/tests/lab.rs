@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{deadline, run, tautline, text};
+use crate::support::{deadline, finish, run, tautline, text};
 
 const TINY: &str = r#"
 title = "a tiny lab"
@@ -246,6 +246,14 @@ fn children(of: u32) -> Vec<u32> {
 
 #[test]
 fn nothing_outlives_a_lab_that_is_killed() {
+    // Of sockets, which are in the way of nobody until the next lab removes them.
+    let temporary = tempfile::Builder::new().prefix("t").tempdir_in("/tmp");
+    let temporary = temporary.expect("a folder");
+    let left = || {
+        std::fs::read_dir(temporary.path())
+            .expect("a folder")
+            .count()
+    };
     for signal in ["-KILL", "-TERM"] {
         let folder = tempfile::tempdir().expect("a folder");
         let scenario = folder.path().join("long.toml");
@@ -253,6 +261,7 @@ fn nothing_outlives_a_lab_that_is_killed() {
         std::fs::write(&scenario, long).expect("room");
         let out = folder.path().join("results");
         let mut lab = tautline(&["lab", path(&scenario), "--out", path(&out)])
+            .env("TMPDIR", temporary.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -285,5 +294,25 @@ fn nothing_outlives_a_lab_that_is_killed() {
         while nodes.iter().find(is_alive).is_some() {
             wait("nodes that go on");
         }
+        assert_eq!(left(), usize::from(signal == "-KILL"), "{signal}");
+        let short = folder.path().join("short.toml");
+        std::fs::write(&short, TINY).expect("room");
+        let output = finish(
+            tautline(&[
+                "lab",
+                path(&short),
+                "--quick",
+                "--force",
+                "--out",
+                path(&out),
+            ])
+            .env("TMPDIR", temporary.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts"),
+        );
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(left(), 0, "{signal}");
     }
 }

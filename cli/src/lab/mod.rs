@@ -17,13 +17,13 @@ mod print;
 mod protocol;
 mod scenario;
 mod shipped;
+mod sockets;
 mod stage;
 mod traffic;
 mod watch;
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,6 +33,7 @@ use tautline::loadgen::Topology;
 use self::folder::Folder;
 pub(crate) use self::node::run as run_node;
 use self::scenario::{MAX_FILE, Scenario};
+use self::sockets::Sockets;
 use crate::failure::{Failure, say};
 use crate::report::lab as rows;
 use crate::terminal::progress;
@@ -236,8 +237,7 @@ impl Lab<'_> {
             for number in order {
                 let (name, variant) = &self.variants[number];
                 let (mut file, samples) = folder.run(&files[number], round)?;
-                let of_run = sockets.0.join(runs.len().to_string());
-                std::fs::create_dir_all(&of_run)?;
+                let of_run = sockets.of_run(runs.len())?;
                 let place = stage::Place {
                     processors: &allowed,
                     beside: &self.source.beside,
@@ -298,31 +298,5 @@ impl Lab<'_> {
             notes,
             plots: self.scenario.plots.clone(),
         }
-    }
-}
-
-/// A folder for Unix sockets, whose paths must be short.
-struct Sockets(PathBuf);
-
-impl Sockets {
-    fn create() -> Result<Self, Failure> {
-        // Another's, or that of a lab that was killed, is left alone.
-        for number in 0..100 {
-            let name = format!("tautline-lab-{}-{number}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failure::of(&path.display().to_string(), &error)),
-            }
-        }
-        Err(Failure::Error("no folder for sockets".to_owned()))
-    }
-}
-
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        // What is left of it is in nobody's way.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
