@@ -33,6 +33,14 @@ impl Failure {
         Self::Error(text)
     }
 
+    /// The same, and what it happened in before it.
+    pub(crate) fn within(self, what: &str) -> Self {
+        match self {
+            Self::Error(text) => Self::Error(format!("{what}: {text}")),
+            other => other,
+        }
+    }
+
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Error(text) => {

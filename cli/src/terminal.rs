@@ -1,4 +1,4 @@
-//! The terminal as long as something is drawn on it.
+//! The terminal as long as something is drawn on it, and its last line for those who draw nothing.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -36,6 +36,14 @@ impl Screen {
             }
         }
         false
+    }
+}
+
+/// Shows in the last line what goes on, or with nothing to show removes that. Where nobody looks, nothing.
+#[cfg(unix)]
+pub(crate) fn progress(text: &str) {
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{text}");
     }
 }
 

@@ -97,6 +97,25 @@ pub(crate) fn ratio_of(arms: &[ArmStats]) -> Option<f64> {
     (wire > 0).then(|| plain as f64 / wire as f64)
 }
 
+/// Names as parts of files' names, each another: letters, digits, `-` and `_` stay, all else is `_`.
+#[cfg(target_os = "linux")]
+pub(crate) fn file_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = Vec::new();
+    for name in names {
+        let safe = |char: char| match char {
+            '-' => '-',
+            char if char.is_alphanumeric() => char,
+            _ => '_',
+        };
+        let mut name: String = name.chars().map(safe).collect();
+        while taken.contains(&name) {
+            name.push('_');
+        }
+        taken.push(name);
+    }
+    taken
+}
+
 /// Three or four digits, however large; what is no number is a dash.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
@@ -113,7 +132,7 @@ pub(crate) fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use super::*;
 
     #[test]
     fn numbers_have_a_few_digits_and_what_is_none_a_dash() {
@@ -123,6 +142,16 @@ mod tests {
             [
                 "0", "1.500", "123", "12.3k", "3.200M", "7.250G", "2.0e-5", "-"
             ]
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn names_of_files_are_safe_and_no_two_are_the_same() {
+        let names = ["a b", "a/b", "a_b", "größer-2", "../..", "a b"];
+        assert_eq!(
+            file_names(names.into_iter()),
+            ["a_b", "a_b_", "a_b__", "größer-2", "_____", "a_b___"]
         );
     }
 }

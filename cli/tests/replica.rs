@@ -4,21 +4,13 @@
 mod support;
 
 use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
 
-use crate::support::{run, text};
+use crate::support::{deadline, finish, processor, run, start, tautline, text};
 
 fn as_text(path: &Path) -> &str {
     path.to_str().expect("text")
-}
-
-/// Of the first processor that this program may use.
-fn processor() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let list = list.expect("a list").trim();
-    list.split([',', '-']).next().expect("one").to_owned()
 }
 
 /// The words of a replay for so many seconds.
@@ -159,4 +151,91 @@ fn bad_files_places_and_metrics_are_refused() {
         let err = text(&output.stderr);
         assert!(err.contains(expected), "{arguments:?}: {err}");
     }
+}
+
+/// A process that ends with its test.
+struct Other(Child);
+
+impl Other {
+    /// Once it is the program that it is to be.
+    fn start(mut command: Command, name: &str) -> Self {
+        let other = Self(command.spawn().expect("it starts"));
+        let comm = format!("/proc/{}/comm", other.0.id());
+        let until = deadline();
+        while std::fs::read_to_string(&comm).expect("a process").trim() != name {
+            assert!(until.elapsed().is_zero(), "it is not {name}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        other
+    }
+
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[test]
+fn a_process_is_recorded_and_none_but_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let (profile, model) = (path("p.jsonl"), path("m.json"));
+    let words = |process: u32| {
+        let words = [
+            "load",
+            "record",
+            "--interval",
+            "0.2",
+            "--metrics",
+            "cpu-load",
+        ];
+        let words = words
+            .into_iter()
+            .chain(["--out", as_text(&profile), "--pid"]);
+        let words = words.map(str::to_owned);
+        words.chain([process.to_string()]).collect::<Vec<_>>()
+    };
+    let load = |other: &Other| {
+        let words = words(other.0.id());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = run(&[&words[..], &["--for", "0.6"]].concat());
+        let err = text(&output.stderr);
+        if err.contains("not recorded: cpu-load") || err.contains("cannot be watched") {
+            eprintln!("skipped: {err}");
+            return None;
+        }
+        assert!(output.status.success(), "{err}");
+        let output = run(&["load", "model", as_text(&profile), "--out", as_text(&model)]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let read = std::fs::read(&model).expect("a model");
+        let read: serde_json::Value = serde_json::from_slice(&read).expect("JSON");
+        assert_eq!(read["scope"], format!("process {}", other.0.id()));
+        assert_eq!(read["metrics"][0]["name"], "cpu-load");
+        read["means"][0].as_f64()
+    };
+    let mut sleep = Command::new("sleep");
+    sleep.arg("20");
+    let idle = Other::start(sleep, "sleep");
+    let mut busy = tautline(&["load", "run", "--leech", "cpu", "--for", "20"]);
+    busy.stdout(std::process::Stdio::null());
+    let mut busy = Other::start(busy, "tautline");
+    let (Some(idle), Some(share)) = (load(&idle), load(&busy)) else {
+        return;
+    };
+    assert!(share > 0.0 && idle < share / 10.0, "{idle} and {share}");
+    // Without a time it goes on until the process has ended.
+    let words = words(busy.0.id());
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let recorder = start(&words);
+    std::thread::sleep(Duration::from_millis(300));
+    busy.end();
+    let output = finish(recorder);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("samples in "));
 }

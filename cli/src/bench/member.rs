@@ -1,20 +1,16 @@
 //! The bench's hold on its two nodes' processes.
 
-use std::process::Stdio;
 use std::time::Duration;
-
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::protocol::{Command, Reply};
 use crate::failure::Failure;
+use crate::process::{Lines, Process};
 
 /// A node's process. Dropped, it is killed.
 pub(super) struct Member {
     role: &'static str,
-    _child: Child,
-    stdin: ChildStdin,
-    replies: Lines<BufReader<ChildStdout>>,
+    process: Process,
+    replies: Lines,
 }
 
 impl Member {
@@ -24,36 +20,14 @@ impl Member {
         prefix: &[String],
         arguments: &[String],
     ) -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| {
-            Failure::of(&format!("the {role}'s process does not start"), &error)
-        };
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut command = match prefix {
-            [] => tokio::process::Command::new(program),
-            [first, rest @ ..] => {
-                let mut command = tokio::process::Command::new(first);
-                command.args(rest).arg(program);
-                command
-            }
-        };
-        let mut child = command
-            .args(["bench-node", role])
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // The terminal's interrupt is for the bench, which ends its nodes itself.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failure::Error(format!("the {role} has no pipes")));
-        };
+        let words = ["bench-node", role].map(str::to_owned);
+        let arguments = [&words[..], arguments].concat();
+        let what = format!("the {role}'s process");
+        let (process, replies) = Process::start(&what, prefix, &arguments)?;
         Ok(Self {
             role,
-            _child: child,
-            stdin,
-            replies: BufReader::new(stdout).lines(),
+            process,
+            replies,
         })
     }
 
@@ -65,8 +39,7 @@ impl Member {
     ) -> Result<Reply, Failure> {
         let role = self.role;
         let answer = async {
-            let line = serde_json::to_string(command)? + "\n";
-            self.stdin.write_all(line.as_bytes()).await?;
+            self.process.tell(command).await?;
             match self.replies.next_line().await? {
                 Some(line) => Ok(serde_json::from_str(&line)?),
                 None => Err(Failure::Error("its process has ended".to_owned())),

@@ -19,7 +19,6 @@ mod receiver;
 mod report;
 mod sender;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +38,7 @@ use self::protocol::{Command, Loaded, Pass, Reply};
 use self::report::{Cell, Row};
 use crate::busy::BusyProcessors;
 use crate::failure::Failure;
+use crate::terminal::progress;
 
 /// For what is neither a pass nor as long as one: a node's start.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -260,7 +260,7 @@ impl<'a> Stage<'a> {
                     self.reset(cell).await?;
                 }
                 let name = policies[policy].to_string();
-                show_progress(&format!(
+                progress(&format!(
                     "round {} of {}, {} of {}: {name}",
                     round + 1,
                     cell.rounds,
@@ -268,7 +268,7 @@ impl<'a> Stage<'a> {
                     policies.len()
                 ));
                 let row = self.pass(cell, corpus, policy, name, round).await;
-                show_progress("");
+                progress("");
                 let row = row?;
                 if self.arguments.json {
                     row.print_json(cell, policies)?;
@@ -321,13 +321,11 @@ impl<'a> Stage<'a> {
         let Some(sending) = cell.mode.sending(cell.link) else {
             return Err(Failure::Error("a share of no rate".to_owned()));
         };
-        let in_context = |failure| match failure {
-            Failure::Error(text) => Failure::Error(format!(
-                "{} over {}, {}, {name}: {text}",
-                cell.corpus.name, cell.link, cell.mode
-            )),
-            other => other,
-        };
+        let what = format!(
+            "{} over {}, {}, {name}",
+            cell.corpus.name, cell.link, cell.mode
+        );
+        let in_context = |failure: Failure| failure.within(&what);
         // Not in the pass: its limit is for sending and receiving, and so are its times.
         let prepare = Command::Prepare {
             policy: name.clone(),
@@ -355,12 +353,5 @@ impl<'a> Stage<'a> {
             (Reply::Sent(_), _) => Err(self.receiver.confused()),
             _ => Err(self.sender.confused()),
         }
-    }
-}
-
-/// Shows on a terminal what goes on, or with nothing to show removes that.
-fn show_progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{text}");
     }
 }

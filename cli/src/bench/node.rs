@@ -1,7 +1,6 @@
 //! One end of the bench: a process of its own, so that its processor time is its node's alone. It
 //! lives as long as the bench and does what it reads from stdin.
 
-use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use super::protocol::{Command, Loaded, Reply};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use crate::failure::{Failure, say};
+use crate::process;
 
 /// Of the runtime, in each of the two processes.
 const WORKERS: usize = 2;
@@ -41,19 +41,8 @@ pub(crate) fn run(arguments: NodeArguments) -> Result<(), Failure> {
         .worker_threads(WORKERS)
         .enable_all()
         .build()?;
-    let (lines, commands) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { break };
-            if lines.send(line).is_err() {
-                break;
-            }
-        }
-        // The bench has ended, however it did: a pass that still goes on is of no use to anybody.
-        std::process::exit(0);
-    });
     // On a worker: what is measured takes turns on as many threads as a user's would.
-    runtime.block_on(runtime.spawn(serve(arguments, commands)))?
+    runtime.block_on(runtime.spawn(serve(arguments, process::orders())))?
 }
 
 async fn serve(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::scenario::{FigureSpec, Metric, Scenario, ShapeSpec, Side};
 use crate::figures::median;
-use crate::report::lab::{Figure, Run, Sample, Shape};
+use crate::report::lab::{Figure, Finding, Run, Sample, Shape};
 use crate::text::number;
 
 /// The share of rounds that must say the same before it counts.
@@ -286,17 +286,17 @@ fn find<'a>(shape: &ShapeSpec, of: &impl Fn(&str) -> &'a [Option<Value>]) -> Sha
     let agreeing = holds.iter().filter(|agrees| **agrees).count();
     let part = agreeing as f64 / known.max(1) as f64;
     let finding = if known == 0 {
-        "open"
+        Finding::Open
     } else if part >= ENOUGH {
-        "agrees"
+        Finding::Agrees
     } else if part <= 1.0 - ENOUGH {
-        "differs"
+        Finding::Differs
     } else {
-        "open"
+        Finding::Open
     };
     Shape {
         say: shape.say.clone(),
-        finding: finding.to_owned(),
+        finding,
         agreeing: agreeing as u32,
         known: known as u32,
     }

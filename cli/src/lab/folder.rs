@@ -58,18 +58,8 @@ impl Folder {
         written.map_err(|error| Failure::of(&self.file("lab.jsonl").display().to_string(), &error))
     }
 
-    /// The files of one run: what nodes say, and where the monitor's samples go.
-    pub(super) fn run(&self, variant: &str, round: u32) -> Result<(RunFile, PathBuf), Failure> {
-        let name: String = variant
-            .chars()
-            .map(|c| {
-                if c.is_alphanumeric() || c == '-' {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect();
+    /// The files of one run of what has this name among files: what nodes say, and where the monitor's samples go.
+    pub(super) fn run(&self, name: &str, round: u32) -> Result<(RunFile, PathBuf), Failure> {
         let stem = format!("runs/{name}.{}", round + 1);
         let path = self.file(&format!("{stem}.jsonl"));
         let file = File::create(&path)

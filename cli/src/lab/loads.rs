@@ -1,24 +1,19 @@
 //! Loads on nodes' processors: leeches are threads of the lab, and end with it.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tautline::loadgen::replica::{
-    End, LivePlant, Meter, Model, Plant, Replay, Schedule, Scope, leech_for, this_machine,
-};
-use tautline::loadgen::{Intensity, Leech, LeechConfig, Resource};
-use tautline::pmu::Pace;
+use tautline::loadgen::replica::{End, Model, Plant, Schedule, Scope, this_machine};
+use tautline::loadgen::{Leech, LeechConfig};
 
 use super::scenario::{LoadSpec, When};
 use crate::failure::Failure;
-use crate::load::LeechSpec;
+use crate::load::{LeechSpec, Replaying, leeches_for, leeches_of, machine_of, meter};
 use crate::report::lab::LoadTaken;
-
-/// Between readings of a replay, as `load replay` has it.
-const PERIOD: Duration = Duration::from_millis(200);
 
 /// A load of a scenario, where it is to be.
 pub(super) struct Load {
@@ -110,7 +105,6 @@ impl Load {
 
     fn replay(&self, folder: &Path) -> Result<Replayed, Failure> {
         let what = format!("load `{}`", self.spec.name);
-        let of = |error: &(dyn std::error::Error + 'static)| Failure::of(&what, error);
         let asked = match (&self.spec.replica, &self.spec.model) {
             (Some(replica), _) => Asked {
                 metrics: replica.metrics.clone(),
@@ -119,14 +113,14 @@ impl Load {
                     End::Repeat,
                     replica.rows.clone(),
                 )
-                .map_err(|error| of(&error))?,
+                .map_err(|error| Failure::of(&what, &error))?,
                 open: None,
             },
             (None, Some(path)) => {
                 let path = folder.join(path);
-                let file = std::fs::File::open(&path)
-                    .map_err(|error| Failure::of(&format!("{what}: {}", path.display()), &error))?;
-                let model = Model::read(file).map_err(|error| of(&error))?;
+                let what = format!("{what}: {}", path.display());
+                let file = File::open(&path).map_err(|error| Failure::of(&what, &error))?;
+                let model = Model::read(file).map_err(|error| Failure::of(&what, &error))?;
                 self.of_model(&model)?
             }
             (None, None) => return Err(self.failed("nothing to do")),
@@ -136,11 +130,8 @@ impl Load {
     }
 
     fn of_model(&self, model: &Model) -> Result<Asked, Failure> {
-        let machine = match (self.spec.open, model.parameters()) {
-            (true, None) => return Err(self.failed("the model has no intensities")),
-            (true, Some(parameters)) => &parameters.machine,
-            (false, _) => model.machine(),
-        };
+        let machine = machine_of(model, self.spec.open)
+            .ok_or_else(|| self.failed("the model has no intensities"))?;
         let differences = machine.differences(&this_machine());
         if let Some(first) = differences.first() {
             return Err(self.failed(&format!("the model is of another machine: {first}")));
@@ -218,7 +209,7 @@ impl Replayed {
         let (theirs, reason) = (Arc::clone(&is_stopped), Arc::clone(&failure));
         let thread = std::thread::Builder::new()
             .name("lab-replay".to_owned())
-            .spawn(move || match replay(&asked, &processors, length, &theirs) {
+            .spawn(move || match replay(asked, &processors, length, &theirs) {
                 Ok(words) => words,
                 Err(error) => {
                     if let Failure::Error(text) = error {
@@ -265,59 +256,33 @@ impl Drop for Replayed {
 }
 
 fn replay(
-    asked: &Asked,
+    asked: Asked,
     processors: &[u32],
     length: Duration,
     is_stopped: &AtomicBool,
 ) -> Result<Vec<String>, Failure> {
-    let clock = Pace::new(PERIOD);
-    let meter = Meter::new(
-        Scope::Processors(processors.to_vec()),
-        &asked.metrics,
-        clock.now(),
-    )?;
+    let meter = meter(Scope::Processors(processors.to_vec()), &asked.metrics)?;
     if let Some(missing) = meter.missing().first() {
         return Err(Failure::Error(format!(
             "{} cannot be had here: {}",
             missing.name, missing.reason
         )));
     }
-    let mut resources: Vec<Resource> = Vec::new();
-    if let Some((actuators, _)) = &asked.open {
-        for name in actuators {
-            resources.push(name.parse()?);
-        }
-    } else {
-        for metric in &asked.metrics {
-            let resource = leech_for(metric);
-            let resource = resource
-                .ok_or_else(|| Failure::Error(format!("no leech is known to move {metric}")))?;
-            if !resources.contains(&resource) {
-                resources.push(resource);
+    let (leeches, open) = match asked.open {
+        Some((actuators, intensities)) => (leeches_of(&actuators)?, Some(intensities)),
+        None => match leeches_for(asked.metrics.iter().map(String::as_str)) {
+            (leeches, unmoved) if unmoved.is_empty() => (leeches, None),
+            (_, unmoved) => {
+                let names = unmoved.join(", ");
+                return Err(Failure::Error(format!("no leech is known to move {names}")));
             }
-        }
-    }
-    let mut plant = LivePlant::new(meter, &resources, processors, length)?;
-    let mut replay = match &asked.open {
-        Some((_, intensities)) => Replay::open(asked.targets.clone(), intensities.clone()),
-        None => Replay::closed(
-            asked.targets.clone(),
-            &vec![Intensity::NONE; resources.len()],
-        ),
+        },
     };
-    let turns = plant.meter().turns();
-    let mut pace = Pace::new(PERIOD / turns);
-    let mut turn = 0_u32;
+    let mut replaying = Replaying::begin(meter, &leeches, processors, length, asked.targets, open)?;
     while !is_stopped.load(Ordering::Relaxed) {
-        let now = pace.wait();
-        turn = turn.wrapping_add(1);
-        if turn.is_multiple_of(turns) {
-            replay.tick(now, &mut plant);
-        } else {
-            plant.tick(now);
-        }
+        replaying.turn();
     }
-    let outcome = replay.outcome();
+    let outcome = replaying.replay.outcome();
     let lines = asked.metrics.iter().zip(&outcome.metrics);
     let lines = lines.map(|(name, metric)| {
         let ratio = metric.ratio().map_or_else(
@@ -332,7 +297,7 @@ fn replay(
         format!("{name}: {ratio}")
     });
     let mut lines: Vec<String> = lines.collect();
-    let names = plant.actuators().join(", ");
+    let names = replaying.plant.actuators().join(", ");
     lines.push(format!("leeches {names}"));
     Ok(lines)
 }

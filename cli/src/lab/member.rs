@@ -1,14 +1,12 @@
 //! The lab's hold on a node's process.
 
-use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 
 use super::protocol::{Order, Word};
 use crate::failure::Failure;
+use crate::process::Process;
 
 /// A node's start, its guard's budget among it.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -18,8 +16,7 @@ const MAX_LINE: usize = 4 << 20;
 /// A node's process. Dropped, it is killed.
 pub(super) struct Member {
     pub(super) name: String,
-    child: Child,
-    stdin: ChildStdin,
+    process: Process,
 }
 
 /// What a node says, and when its process has ended `None`.
@@ -29,24 +26,10 @@ pub(super) type WordSender = mpsc::UnboundedSender<(String, Option<Word>)>;
 impl Member {
     /// Starts this program again as a node; what it says goes to `words`, with its name.
     pub(super) fn start(name: &str, words: WordSender) -> Result<Self, Failure> {
-        let failed =
-            |error: std::io::Error| Failure::of(&format!("node `{name}` does not start"), &error);
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut child = tokio::process::Command::new(program)
-            .arg("lab-node")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // The terminal's interrupt is for the lab, which ends its nodes itself.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failure::Error(format!("node `{name}` has no pipes")));
-        };
+        let what = format!("node `{name}`");
+        let (process, mut lines) = Process::start(&what, &[], &["lab-node".to_owned()])?;
         let owner = name.to_owned();
         tokio::spawn(async move {
-            let mut lines = BufReader::new(stdout).lines();
             while let Ok(Some(line)) = lines.next_line().await {
                 let word = serde_json::from_str(&line).ok();
                 let is_known = word.is_some() && line.len() <= MAX_LINE;
@@ -58,19 +41,17 @@ impl Member {
         });
         Ok(Self {
             name: name.to_owned(),
-            child,
-            stdin,
+            process,
         })
     }
 
     pub(super) fn process(&self) -> Option<u32> {
-        self.child.id()
+        self.process.id()
     }
 
     pub(super) async fn tell(&mut self, order: &Order) -> Result<(), Failure> {
-        let line = serde_json::to_string(order)? + "\n";
-        let written = self.stdin.write_all(line.as_bytes()).await;
-        written.map_err(|error| Failure::of(&format!("node `{}`", self.name), &error))
+        let told = self.process.tell(order).await;
+        told.map_err(|failure| failure.within(&format!("node `{}`", self.name)))
     }
 }
 

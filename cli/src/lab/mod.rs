@@ -17,12 +17,13 @@ mod print;
 mod protocol;
 mod scenario;
 mod shipped;
+mod sockets;
 mod stage;
 mod traffic;
 mod watch;
 
-use std::io::IsTerminal;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,8 +33,11 @@ use tautline::loadgen::Topology;
 use self::folder::Folder;
 pub(crate) use self::node::run as run_node;
 use self::scenario::{MAX_FILE, Scenario};
+use self::sockets::Sockets;
 use crate::failure::{Failure, say};
 use crate::report::lab as rows;
+use crate::terminal::progress;
+use crate::text;
 
 /// Runs nodes, links, loads, monitor and traffic together as a scenario says, and writes one result folder.
 #[derive(Debug, Args)]
@@ -97,13 +101,11 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
     }
     for (name, variant) in &variants {
         for order in traffic::orders(variant, &source.beside) {
-            traffic::workload(&order).map_err(|failure| match failure {
-                Failure::Error(text) => Failure::Error(format!(
-                    "{}: variant `{name}`: traffic `{}`: {text}",
-                    source.name, order.name
-                )),
-                other => other,
-            })?;
+            let what = format!(
+                "{}: variant `{name}`: traffic `{}`",
+                source.name, order.name
+            );
+            traffic::workload(&order).map_err(|failure| failure.within(&what))?;
         }
     }
     let path = arguments.out.clone();
@@ -170,11 +172,16 @@ impl Source {
                 "`{asked}` is no file, and no scenario of that name comes with the program: --list shows those that do"
             )));
         }
-        let bytes = std::fs::read(path).map_err(|error| Failure::of(asked, &error))?;
+        let of = |error: &std::io::Error| Failure::of(asked, error);
+        let file = File::open(path).map_err(|error| of(&error))?;
+        let mut bytes = Vec::new();
+        let mut limited = file.take(MAX_FILE as u64 + 1);
+        limited
+            .read_to_end(&mut bytes)
+            .map_err(|error| of(&error))?;
         if bytes.len() > MAX_FILE {
             return Err(Failure::Error(format!(
-                "{asked}: a scenario of {} bytes, and there may be {MAX_FILE}",
-                bytes.len()
+                "{asked}: a scenario of more than {MAX_FILE} bytes"
             )));
         }
         let text = String::from_utf8(bytes).map_err(|error| Failure::of(asked, &error))?;
@@ -219,6 +226,7 @@ impl Lab<'_> {
         let sockets = Sockets::create()?;
         let mut runs = Vec::new();
         let rounds = self.scenario.rounds;
+        let files = text::file_names(self.variants.iter().map(|(name, _)| name.as_str()));
         for round in 0..rounds {
             let order = crate::bench::order(
                 self.variants.len(),
@@ -228,9 +236,8 @@ impl Lab<'_> {
             );
             for number in order {
                 let (name, variant) = &self.variants[number];
-                let (mut file, samples) = folder.run(name, round)?;
-                let of_run = sockets.0.join(runs.len().to_string());
-                std::fs::create_dir_all(&of_run)?;
+                let (mut file, samples) = folder.run(&files[number], round)?;
+                let of_run = sockets.of_run(runs.len())?;
                 let place = stage::Place {
                     processors: &allowed,
                     beside: &self.source.beside,
@@ -242,10 +249,7 @@ impl Lab<'_> {
                 let result = stage::run(variant, &place, &mut file).await;
                 progress("");
                 file.close()?;
-                let mut run = result.map_err(|failure| match failure {
-                    Failure::Error(text) => Failure::Error(format!("{name}: {text}")),
-                    other => other,
-                })?;
+                let mut run = result.map_err(|failure| failure.within(name))?;
                 name.clone_into(&mut run.variant);
                 run.round = round;
                 print::run(&run)?;
@@ -274,7 +278,7 @@ impl Lab<'_> {
         if let Some(most) = most.filter(|most| **most as usize >= allowed.len()) {
             notes.push(format!(
                 "the scenario has nodes on {} processors, and the lab may use {}: some nodes share one",
-                most + 1,
+                u64::from(*most) + 1,
                 allowed.len()
             ));
         }
@@ -294,38 +298,5 @@ impl Lab<'_> {
             notes,
             plots: self.scenario.plots.clone(),
         }
-    }
-}
-
-/// A folder for Unix sockets, whose paths must be short.
-struct Sockets(PathBuf);
-
-impl Sockets {
-    fn create() -> Result<Self, Failure> {
-        // Another's, or that of a lab that was killed, is left alone.
-        for number in 0..100 {
-            let name = format!("tautline-lab-{}-{number}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failure::of(&path.display().to_string(), &error)),
-            }
-        }
-        Err(Failure::Error("no folder for sockets".to_owned()))
-    }
-}
-
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        // What is left of it is in nobody's way.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Shows on a terminal what goes on, or with nothing to show removes that.
-fn progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{text}");
     }
 }

@@ -20,6 +20,7 @@ use super::traffic;
 use super::watch::Watch;
 use crate::bench::clock::{monotonic_nanos, processor_nanos};
 use crate::failure::Failure;
+use crate::load::interrupted;
 use crate::rate::Rate;
 use crate::report::lab::{self, NodeTaken, Run, Traffic};
 
@@ -203,15 +204,9 @@ impl Stage<'_> {
 
     /// The next word of a node, unless the user has enough meanwhile.
     async fn hear(&mut self, limit: Option<Duration>) -> Result<(String, Word), Failure> {
-        let is_over = self.place.is_over;
-        let interrupted = async {
-            while !is_over.load(Ordering::Relaxed) {
-                tokio::time::sleep(LOOK * 4).await;
-            }
-        };
         tokio::select! {
             word = next(&mut self.words, limit) => word,
-            () = interrupted => Err(Failure::Interrupted),
+            () = interrupted(self.place.is_over) => Err(Failure::Interrupted),
         }
     }
 

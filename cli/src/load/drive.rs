@@ -1,9 +1,8 @@
 //! `tautline load drive`: messages at times of their own, and how long their answers take.
 
-use std::collections::HashSet;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
@@ -22,8 +21,6 @@ use crate::send::await_budget;
 use crate::text;
 use crate::tls::TlsArguments;
 
-/// How often it is looked whether the user has had enough.
-const LOOK: Duration = Duration::from_millis(50);
 /// How often a line is printed where somebody watches.
 const LINE: Duration = Duration::from_secs(1);
 /// How long the peer may take to say goodbye.
@@ -160,15 +157,10 @@ async fn drive(
         .outstanding(arguments.outstanding)
         .patience(arguments.patience);
     let drive = Drive::start(&connection, workload, &config).await?;
-    let interrupted = async {
-        while !is_over.load(Ordering::Relaxed) {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
     let is_watched = std::io::stdout().is_terminal() && !arguments.json;
     let result = tokio::select! {
         () = drive.over() => Ok(()),
-        () = interrupted => Ok(()),
+        () = life::interrupted(is_over) => Ok(()),
         result = watch(&drive), if is_watched => result,
     };
     let report = drive.finish().await;
@@ -342,12 +334,8 @@ fn micros(times: &Histogram<u64>) -> serde_json::Value {
 
 /// Writes the distributions of each kind that has some.
 fn write_all(report: &DriveReport, prefix: &Path) -> Result<(), Failure> {
-    let mut taken = HashSet::new();
-    for kind in &report.kinds {
-        let mut name = file_name(&kind.name);
-        while !taken.insert(name.clone()) {
-            name.push('_');
-        }
+    let names = text::file_names(report.kinds.iter().map(|kind| kind.name.as_str()));
+    for (kind, name) in report.kinds.iter().zip(names) {
         for (what, times) in [
             ("intended", &kind.from_intended),
             ("sending", &kind.from_sending),
@@ -364,13 +352,4 @@ fn write_all(report: &DriveReport, prefix: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// A kind's name as part of a file's.
-fn file_name(name: &str) -> String {
-    let safe = |char: char| match char {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => char,
-        _ => '_',
-    };
-    name.chars().map(safe).collect()
 }

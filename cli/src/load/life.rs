@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
+
+/// How often it is looked whether the program is to end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Whether the program is to end: Ctrl-C, SIGTERM, or the program that started it is gone, whatever ended it.
 ///
@@ -47,4 +51,11 @@ pub(crate) fn watch() -> Result<Arc<AtomicBool>, Failure> {
         told.store(true, Ordering::Relaxed);
     });
     Ok(is_over)
+}
+
+/// Until the program is to end, as [`watch`] says.
+pub(crate) async fn interrupted(is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        tokio::time::sleep(LOOK).await;
+    }
 }

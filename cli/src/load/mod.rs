@@ -7,6 +7,7 @@ mod list;
 mod model;
 mod record;
 mod replay;
+mod replaying;
 mod run;
 mod spec;
 
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use self::life::watch;
+pub(crate) use self::life::{interrupted, watch};
+pub(crate) use self::replaying::{Replaying, leeches_for, leeches_of, machine_of, meter};
 pub(crate) use self::spec::LeechSpec;
 use crate::failure::Failure;
 

@@ -13,6 +13,7 @@ use tautline::loadgen::replica::{
 };
 use tautline::pmu::{Pace, Recording};
 
+use super::replaying::Turns;
 use super::seconds;
 use crate::failure::{Failure, say};
 use crate::monitor::watch_for_signals;
@@ -137,16 +138,13 @@ fn live(arguments: &RecordArguments, names: &[String]) -> Result<Profile, Failur
         meter.metrics().to_vec(),
         meter.missing().to_vec(),
     )?;
-    let turns = meter.turns();
-    let mut pace = Pace::new(arguments.interval / turns);
-    let begun = pace.now();
+    let mut turns = Turns::new(arguments.interval, meter.turns());
+    let begun = turns.now();
     let mut readings = vec![f64::NAN; meter.metrics().len()];
     meter.measure(begun, &mut readings);
-    let mut turn = 0;
     loop {
-        let now = pace.wait();
-        turn += 1;
-        if turn % turns == 0 {
+        let (now, is_reading) = turns.wait();
+        if is_reading {
             meter.measure(now, &mut readings);
             profile.push(now.saturating_since(begun), &readings)?;
         } else {

@@ -2,23 +2,21 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use tautline::loadgen::Resource;
 use tautline::loadgen::replica::{
     Bound, CLOSED_TOLERANCE, LivePlant, Meter, Model, OPEN_TOLERANCE, Parameters, Plant, Replay,
-    Scope, Shortfall, leech_for, this_machine,
+    Scope, Shortfall, this_machine,
 };
-use tautline::loadgen::{Intensity, Resource};
-use tautline::pmu::Pace;
 
+use super::replaying::{Replaying, leeches_for, leeches_of, machine_of, meter};
 use super::{life, seconds};
 use crate::failure::{Failure, say};
 use crate::text::number;
 
-/// Between readings. Shorter is noisier, longer is slower to find out; loads are to a hundredth of a second, so no shorter.
-const PERIOD: Duration = Duration::from_millis(200);
 /// Leeches end by themselves so long after the replay should have.
 const SPARE: Duration = Duration::from_secs(5);
 
@@ -80,8 +78,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
         .iter()
         .map(|metric| metric.name.clone())
         .collect();
-    let clock = Pace::new(PERIOD);
-    let meter = Meter::new(scope, &names, clock.now())?;
+    let meter = meter(scope, &names)?;
     let model = keep_what_can_be_had(arguments, model, &meter)?;
     let resources = resources(arguments, &model)?;
     let processors = if arguments.pin.is_empty() {
@@ -89,12 +86,13 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
     } else {
         arguments.pin.clone()
     };
-    let plant = LivePlant::new(meter, &resources, &processors, arguments.length + SPARE)?;
-    let replay = match (arguments.open, model.parameters()) {
-        (true, Some(parameters)) => Replay::open(model.targets(), parameters.intensities.clone()),
-        _ => Replay::closed(model.targets(), &vec![Intensity::NONE; resources.len()]),
-    };
-    drive(arguments, &model, plant, replay)
+    let found = model.parameters().filter(|_| arguments.open);
+    let found = found.map(|parameters| parameters.intensities.clone());
+    let length = arguments.length + SPARE;
+    let is_interrupted = life::watch()?;
+    let targets = model.targets();
+    let replaying = Replaying::begin(meter, &resources, &processors, length, targets, found)?;
+    drive(arguments, &model, replaying, &is_interrupted)
 }
 
 fn select(arguments: &ReplayArguments, model: Model) -> Result<Model, Failure> {
@@ -120,19 +118,13 @@ fn select(arguments: &ReplayArguments, model: Model) -> Result<Model, Failure> {
 }
 
 fn check_machine(arguments: &ReplayArguments, model: &Model) -> Result<(), Failure> {
-    let here = this_machine();
-    let recorded = match (arguments.open, model.parameters()) {
-        (true, None) => {
-            return Err(Failure::Error(
-                "the model has no intensities: replay it without --open first, with --save"
-                    .to_owned(),
-            ));
-        }
-        (true, Some(parameters)) => &parameters.machine,
-        (false, _) => model.machine(),
+    let Some(recorded) = machine_of(model, arguments.open) else {
+        return Err(Failure::Error(
+            "the model has no intensities: replay it without --open first, with --save".to_owned(),
+        ));
     };
     let differences: Vec<String> = recorded
-        .differences(&here)
+        .differences(&this_machine())
         .iter()
         .map(ToString::to_string)
         .collect();
@@ -179,24 +171,14 @@ fn keep_what_can_be_had(
 
 fn resources(arguments: &ReplayArguments, model: &Model) -> Result<Vec<Resource>, Failure> {
     if let (true, Some(parameters)) = (arguments.open, model.parameters()) {
-        let parsed = parameters
-            .actuators
-            .iter()
-            .map(|name| Ok(name.parse::<Resource>()?));
-        return parsed.collect();
+        return leeches_of(&parameters.actuators);
     }
     if !arguments.leeches.is_empty() {
         return Ok(arguments.leeches.clone());
     }
-    let mut found: Vec<Resource> = Vec::new();
-    let mut unmoved = Vec::new();
-    for metric in model.metrics() {
-        match leech_for(&metric.name) {
-            Some(resource) if !found.contains(&resource) => found.push(resource),
-            Some(_) => {}
-            None => unmoved.push(metric.name.clone()),
-        }
-    }
+    let metrics = model.metrics().iter().map(|metric| metric.name.as_str());
+    let (found, unmoved) = leeches_for(metrics);
+    let unmoved: Vec<String> = unmoved.into_iter().map(str::to_owned).collect();
     refuse(
         arguments,
         "metrics that no leech is known to move",
@@ -211,25 +193,16 @@ fn resources(arguments: &ReplayArguments, model: &Model) -> Result<Vec<Resource>
 fn drive(
     arguments: &ReplayArguments,
     model: &Model,
-    mut plant: LivePlant,
-    mut replay: Replay,
+    mut replaying: Replaying,
+    is_interrupted: &AtomicBool,
 ) -> Result<(), Failure> {
-    let is_interrupted = life::watch()?;
-    let turns = plant.meter().turns();
-    let mut pace = Pace::new(PERIOD / turns);
-    let begun = pace.now();
-    replay.tick(begun, &mut plant);
-    let (mut turn, mut printed, mut named) = (0, 0, Vec::new());
+    let (mut printed, mut named) = (0, Vec::new());
     let mut was_holding = arguments.open;
     loop {
-        let now = pace.wait();
-        turn += 1;
-        if turn % turns != 0 {
-            plant.tick(now);
+        let Some(elapsed) = replaying.turn() else {
             continue;
-        }
-        replay.tick(now, &mut plant);
-        let elapsed = now.saturating_since(begun);
+        };
+        let Replaying { plant, replay, .. } = &replaying;
         if !arguments.quiet {
             if replay.is_holding() && !was_holding {
                 was_holding = true;
@@ -240,12 +213,12 @@ fn drive(
             }
             if elapsed.as_secs() > printed {
                 printed = elapsed.as_secs();
-                line(model, &replay, elapsed)?;
+                line(model, replay, elapsed)?;
             }
             for shortfall in replay.shortfalls() {
                 if !named.contains(&shortfall.metric) {
                     named.push(shortfall.metric);
-                    say!("         {}", short(model, &plant, shortfall))?;
+                    say!("         {}", short(model, plant, shortfall))?;
                 }
             }
         }
@@ -253,8 +226,9 @@ fn drive(
             break;
         }
     }
-    summary(arguments, model, &plant, &replay)?;
-    save(arguments, model, &plant, &replay)?;
+    let Replaying { plant, replay, .. } = &replaying;
+    summary(arguments, model, plant, replay)?;
+    save(arguments, model, plant, replay)?;
     if is_interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted);
     }

@@ -8,6 +8,7 @@ mod bench;
 mod errors;
 mod events;
 mod hostile;
+mod lab;
 mod monitor;
 mod output;
 mod page;

@@ -75,6 +75,15 @@ pub(crate) fn json_lines(output: &Output) -> Vec<serde_json::Value> {
         .collect()
 }
 
+/// The first processor that this program may use, on Linux.
+pub(crate) fn processor() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let mut lines = status.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = list.and_then(|list| list.trim().split([',', '-']).next());
+    first.expect("a processor").to_owned()
+}
+
 const ECHO: [&str; 3] = ["echo", "--listen", "127.0.0.1:0"];
 
 /// An echo on a port of the system's choice.

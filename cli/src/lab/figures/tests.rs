@@ -109,14 +109,14 @@ fn shapes_are_found_round_by_round() {
             .map(|shape| (shape.finding, shape.agreeing))
             .collect::<Vec<_>>()
     };
-    let of = |words: [(&str, u32); 4]| words.map(|(word, count)| (word.to_owned(), count)).to_vec();
+    let (agrees, differs, open) = (Finding::Agrees, Finding::Differs, Finding::Open);
     assert_eq!(
         findings([0.001, 0.001, 0.0005]),
-        of([("agrees", 3), ("differs", 0), ("open", 1), ("agrees", 3)])
+        [(agrees, 3), (differs, 0), (open, 1), (agrees, 3)]
     );
     assert_eq!(
         findings([0.003, 0.003, 0.001]),
-        of([("open", 1), ("open", 2), ("differs", 0), ("agrees", 3)])
+        [(open, 1), (open, 2), (differs, 0), (agrees, 3)]
     );
 }
 
@@ -128,6 +128,6 @@ fn what_was_not_run_is_not_known() {
     assert!(
         shapes
             .iter()
-            .all(|shape| shape.finding == "open" && shape.known == 0)
+            .all(|shape| shape.finding == Finding::Open && shape.known == 0)
     );
 }

@@ -6,7 +6,6 @@ mod echo;
 mod series;
 mod work;
 
-use std::io::BufRead;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,11 +20,11 @@ use self::drive::{Driving, drive};
 use super::protocol::{Order, Sample, Setup, Word};
 use crate::bench::clock::{monotonic_nanos, processor_nanos};
 use crate::failure::{Failure, say};
+use crate::process;
 
 pub(crate) fn run() -> Result<(), Failure> {
-    let mut lines = std::io::stdin().lines();
-    // Before there is a runtime: all its threads are to be where the node is.
-    let Some(first) = lines.next() else {
+    // Before there is another thread: all are to be where the node is.
+    let Some(first) = std::io::stdin().lines().next() else {
         return Ok(());
     };
     let Order::Begin(setup) = serde_json::from_str(&first?)? else {
@@ -36,19 +35,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         .worker_threads(setup.node.workers)
         .enable_all()
         .build()?;
-    let (sender, orders) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { break };
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-        // The lab has ended, however it did.
-        std::process::exit(0);
-    });
-    drop(lines);
-    runtime.block_on(runtime.spawn(serve(*setup, orders)))?
+    runtime.block_on(runtime.spawn(serve(*setup, process::orders())))?
 }
 
 /// This thread, and those that it starts from now on.

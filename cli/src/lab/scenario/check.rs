@@ -139,7 +139,7 @@ impl Scenario {
             f64::from(self.rounds),
             (1.0, f64::from(MAX_ROUNDS)),
         )?;
-        within("quick", self.quick, (0.0001, 1.0))?;
+        self.check_quick()?;
         most("variants", self.variants.len(), MAX_VARIANTS)?;
         unique(
             "variant",
@@ -228,8 +228,13 @@ impl Scenario {
         }
     }
 
+    fn check_quick(&self) -> Checked {
+        within("quick", self.quick, (0.0001, 1.0))
+    }
+
     /// One variant.
     pub(super) fn check(&self) -> Checked {
+        self.check_quick()?;
         within("limit", self.limit, (0.1, MAX_LIMIT))?;
         within("sample", self.sample, SAMPLE)?;
         within("settle", self.settle, (0.0, 60.0))?;

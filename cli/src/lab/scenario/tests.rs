@@ -138,6 +138,11 @@ fn what_is_wrong_is_said_with_its_place() {
             "variant `none`: limit is 1000000000, and may be 0.1 to 3600",
         ),
         (
+            "limit = 7",
+            "quick = nan",
+            "variant `none`: quick is NaN, and may be 0.0001 to 1",
+        ),
+        (
             "name = \"slow\"",
             "name = \"none\"",
             "two variants named `none`",

@@ -3,11 +3,12 @@
 mod rows;
 mod show;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) use self::rows::{
-    Chunk, Figure, Head, Line, LoadTaken, NodeTaken, Plot, Quantiles, Row, Run, Sample, Shape,
-    Traffic,
+    Chunk, Figure, Finding, Head, Line, LoadTaken, NodeTaken, Plot, Quantiles, Row, Run, Sample,
+    Shape, Traffic,
 };
 use super::input::{Input, Refused, measured};
 use super::number::so_many;
@@ -17,6 +18,10 @@ use crate::failure::Failure;
 
 /// Of one file at most.
 const MAX_RUNS: usize = 10_000;
+/// Far more than the 32 that a scenario may have.
+const MAX_VARIANTS: usize = 1000;
+/// As of a scenario.
+const MAX_PLOTS: usize = 8;
 const MAX_FINDINGS: usize = 1000;
 const MAX_POINTS: usize = 5000;
 
@@ -27,6 +32,10 @@ struct Lab {
     runs: Vec<Run>,
     figures: Vec<Figure>,
     shapes: Vec<Shape>,
+    /// Names of variants, of the head and of runs.
+    variants: BTreeSet<String>,
+    /// Where the longest series ends.
+    last_message: u64,
 }
 
 impl Lab {
@@ -43,6 +52,12 @@ impl Lab {
                 if !self.head.title.is_empty() {
                     return Err(Refused::Wrong("a second scenario".to_owned()));
                 }
+                if head.plots.len() > MAX_PLOTS {
+                    return Err(Refused::TooMany("plots", MAX_PLOTS));
+                }
+                for name in &head.variants {
+                    self.know(name)?;
+                }
                 self.head = *head;
             }
             Row::Run(run) => {
@@ -50,6 +65,9 @@ impl Lab {
                     return Err(Refused::TooMany("runs", MAX_RUNS));
                 }
                 check(&run)?;
+                self.know(&run.variant)?;
+                let ends = run.series.iter().map(Chunk::end);
+                self.last_message = ends.fold(self.last_message, u64::max);
                 self.runs.push(*run);
             }
             Row::Figure(figure) => {
@@ -67,6 +85,16 @@ impl Lab {
         }
         Ok(())
     }
+
+    fn know(&mut self, variant: &str) -> Result<(), Refused> {
+        if !self.variants.contains(variant) {
+            if self.variants.len() >= MAX_VARIANTS {
+                return Err(Refused::TooMany("variants", MAX_VARIANTS));
+            }
+            self.variants.insert(variant.to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// What is drawn is finite and not too much.
@@ -75,6 +103,10 @@ fn check(run: &Run) -> Result<(), Refused> {
         ("samples of a run", run.samples.len()),
         ("chunks of a run", run.series.len()),
         ("arms of a run", run.arms.len()),
+        ("traffic of a run", run.traffic.len()),
+        ("nodes of a run", run.nodes.len()),
+        ("loads of a run", run.loads.len()),
+        ("metrics of a run", run.counted.len()),
     ] {
         if count > MAX_POINTS {
             return Err(Refused::TooMany(what, MAX_POINTS));
@@ -102,6 +134,10 @@ fn check(run: &Run) -> Result<(), Refused> {
     }
     for node in &run.nodes {
         measured("cpu", node.cpu)?;
+    }
+    for load in &run.loads {
+        measured("from", load.from.0)?;
+        measured("until", load.until.0)?;
     }
     Ok(())
 }

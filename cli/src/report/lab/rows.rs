@@ -1,5 +1,7 @@
 //! What the lab writes and the page reads: one JSON object a line.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Version of the format.
@@ -155,6 +157,13 @@ pub(crate) struct Chunk {
     pub(crate) greatest: f64,
 }
 
+impl Chunk {
+    /// How many messages there were with it.
+    pub(crate) fn end(&self) -> u64 {
+        self.first.saturating_add(self.messages)
+    }
+}
+
 /// A figure of the source beside ours.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Figure {
@@ -174,9 +183,31 @@ pub(crate) struct Figure {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Shape {
     pub(crate) say: String,
-    /// `agrees`, `differs` or `open`.
-    pub(crate) finding: String,
+    pub(crate) finding: Finding,
     /// Rounds in which it is so, of those in which that is known.
     pub(crate) agreeing: u32,
     pub(crate) known: u32,
+}
+
+/// Whether rounds say that it is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Finding {
+    /// Enough of them do.
+    Agrees,
+    /// Enough of them say that it is not.
+    Differs,
+    /// Neither.
+    Open,
+}
+
+/// As it is written.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Agrees => "agrees",
+            Self::Differs => "differs",
+            Self::Open => "open",
+        })
+    }
 }

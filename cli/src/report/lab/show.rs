@@ -55,7 +55,7 @@ fn found(lab: &Lab) -> Markup {
     let shapes = lab.shapes.iter().map(|shape| {
         vec![
             clean(&shape.say, 300),
-            clean(&shape.finding, 40),
+            shape.finding.to_string(),
             format!("{} of {}", shape.agreeing, shape.known),
         ]
     });
@@ -89,8 +89,9 @@ fn by_variant(lab: &Lab) -> Vec<(&str, Vec<&Run>)> {
     found
 }
 
+/// What is no number, such as a rate over no time, is left out.
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
-    median(&values.collect::<Vec<_>>())
+    median(&values.filter(|value| value.is_finite()).collect::<Vec<_>>())
 }
 
 fn variants(lab: &Lab) -> Markup {
@@ -105,8 +106,7 @@ fn variants(lab: &Lab) -> Markup {
                         .map(pick),
                 )
             };
-            let millis =
-                |pick: &dyn Fn(&super::Traffic) -> f64| cell(of(pick).map(|time| 1e3 * time));
+            let millis = |pick: &dyn Fn(&super::Traffic) -> f64| cell(of(&|one| 1e3 * pick(one)));
             rows.push(vec![
                 clean(name, 80),
                 clean(&traffic.name, 80),
@@ -164,13 +164,6 @@ fn firsts(lab: &Lab) -> Vec<(&str, &Run)> {
         .collect()
 }
 
-fn last_message(lab: &Lab) -> u64 {
-    let runs = lab.runs.iter().flat_map(|run| &run.series);
-    runs.map(|chunk| chunk.first + chunk.messages)
-        .max()
-        .unwrap_or(1)
-}
-
 fn figure(
     lab: &Lab,
     title: &str,
@@ -182,7 +175,7 @@ fn figure(
         title,
         label: label.to_owned(),
         factor: 1.0,
-        span: (0, last_message(lab)),
+        span: (0, lab.last_message.max(1)),
         unit: Unit::MESSAGES,
         is_small,
         lines: lines
@@ -218,14 +211,11 @@ fn cumulative(lab: &Lab) -> Result<Markup, Failure> {
     let mut lines = Vec::new();
     for (name, run) in firsts(lab) {
         let mut line = Line::new(SPANS);
-        let (mut sum, mut messages) = (0.0, 0);
+        let (mut sum, mut messages) = (0.0, 0_u64);
         for chunk in &run.series {
             sum += chunk.mean * chunk.messages as f64;
-            messages += chunk.messages;
-            line.add(
-                chunk.first + chunk.messages,
-                1e3 * sum / messages.max(1) as f64,
-            );
+            messages = messages.saturating_add(chunk.messages);
+            line.add(chunk.end(), 1e3 * sum / messages.max(1) as f64);
         }
         lines.push((clean(name, 60), line));
     }
@@ -366,9 +356,7 @@ fn counted(lab: &Lab) -> Markup {
             let values = runs.iter().filter_map(|run| {
                 let mut counted = run.counted.iter();
                 let found = counted.find(|(of, what, _)| of == node && what == metric);
-                found
-                    .map(|(_, _, value)| *value)
-                    .filter(|value| value.is_finite())
+                found.map(|(_, _, value)| *value)
             });
             rows.push(vec![
                 clean(name, 80),
