@@ -103,8 +103,8 @@ fn what_is_wrong_is_said_with_its_place() {
             "there is one between two nodes",
         ),
         (
-            "rounds = 3",
-            "rounds = 3\nmost_rounds = 2",
+            "title = \"two nodes\"",
+            "title = \"two nodes\"\nmost_rounds = 2",
             "most_rounds is 2, and may be 3 to 100",
         ),
         ("at_message = 40, ", "", "a change without at or at_message"),
