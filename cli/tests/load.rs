@@ -104,7 +104,7 @@ fn bad_input_is_refused_with_the_reason() {
         (
             &["--leech", "gpu"][..],
             2,
-            "there are cpu, fpu, l1, l2, llc, memory",
+            "there are cpu, load, fpu, l1, l2, llc, memory",
         ),
         (&["--leech", "cpu:1.5"], 2, "0 to 1"),
         (&["--leech", "cpu@x"], 2, "no number of a processor"),

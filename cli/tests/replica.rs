@@ -60,7 +60,7 @@ fn what_is_recorded_is_modelled_and_replayed() {
     let out = text(&output.stdout);
     assert!(output.status.success(), "{out}{}", text(&output.stderr));
     assert!(
-        out.contains("converged") && out.contains("intensities: cpu"),
+        out.contains("converged") && out.contains("intensities: load"),
         "{out}"
     );
     let output = run(&[&replay(&saved, &cpu, "1.5")[..], &["--open"]].concat());

@@ -10,6 +10,10 @@ const WINDOW: Duration = Duration::from_millis(10);
 /// a minute would take all of a processor for as long.
 const MOST_OWED: Duration = Duration::from_millis(100);
 
+/// Of what others took beyond the share together, so much is made up for. Origin: two windows, as others that hold shares in windows of this length take no more of it at once;
+/// more would be missing when they have gone.
+const MOST_OVER: Duration = Duration::from_millis(20);
+
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duty {
@@ -31,6 +35,8 @@ pub(super) struct DutyCycle {
     processor: Duration,
     /// Seconds of processor time that the leech has taken too little until then.
     owed: f64,
+    /// The most of it, below 0: what was taken too much.
+    most_over: f64,
     /// Since the last window began.
     into_window: Duration,
 }
@@ -43,8 +49,17 @@ impl DutyCycle {
             wall,
             processor,
             owed: 0.0,
+            most_over: MOST_OWED.as_secs_f64(),
             into_window: Duration::ZERO,
         }
+    }
+
+    /// The share is of the leech and all others together: the second clock stands for how long the processor has been busy. What others take beyond the share is forgiven, but for
+    /// two windows of it.
+    #[must_use]
+    pub(super) fn together(mut self) -> Self {
+        self.most_over = MOST_OVER.as_secs_f64();
+        self
     }
 
     /// Another share from now on. What was taken too much is still made up for; what was taken too little only as far as the new share gives in a window.
@@ -59,8 +74,7 @@ impl DutyCycle {
         let taken = processor.saturating_sub(self.processor);
         (self.wall, self.processor) = (wall, processor);
         let owed = self.owed + self.share * passed.as_secs_f64() - taken.as_secs_f64();
-        let most = MOST_OWED.as_secs_f64();
-        self.owed = owed.clamp(-most, most);
+        self.owed = owed.clamp(-self.most_over, MOST_OWED.as_secs_f64());
         let into_window = (self.into_window + passed).as_nanos() % WINDOW.as_nanos();
         self.into_window = Duration::from_nanos(into_window as u64);
         let left = WINDOW.saturating_sub(self.into_window);
@@ -217,6 +231,107 @@ mod tests {
         machine.processor += Duration::from_secs(60);
         let after = machine.run(&mut duty, Duration::from_secs(1));
         assert!((0.38..0.5).contains(&after), "{after}");
+    }
+
+    /// A processor with others on it, who want a share of each 10 ms, which changes with time. Who wants it at once with the leech has it by turns.
+    struct Shared {
+        wall: Duration,
+        busy: Duration,
+        wanted: Duration,
+        is_theirs: bool,
+        others: fn(Duration) -> f64,
+    }
+
+    impl Shared {
+        const GRAIN: Duration = Duration::from_micros(50);
+
+        fn go(&mut self, is_working: bool) {
+            if self.wall.as_micros() % 10_000 < Self::GRAIN.as_micros() {
+                self.wanted += WINDOW.mul_f64((self.others)(self.wall));
+            }
+            let is_wanted = !self.wanted.is_zero();
+            self.is_theirs = is_wanted && !(is_working && self.is_theirs);
+            if self.is_theirs {
+                self.wanted = self.wanted.saturating_sub(Self::GRAIN);
+            }
+            self.wall += Self::GRAIN;
+            if is_wanted || is_working {
+                self.busy += Self::GRAIN;
+            }
+        }
+
+        /// How busy the processor was in each of so many stretches.
+        fn run(&mut self, duty: &mut DutyCycle, stretches: usize, each: Duration) -> Vec<f64> {
+            let one = |_| {
+                let (wall, busy) = (self.wall, self.busy);
+                while self.wall.saturating_sub(wall) < each {
+                    match duty.next(self.wall, self.busy) {
+                        Duty::Work(_) => self.go(true),
+                        Duty::Sleep(length) => {
+                            let until = self.wall + length;
+                            while self.wall < until {
+                                self.go(false);
+                            }
+                        }
+                    }
+                }
+                self.busy.saturating_sub(busy).as_secs_f64()
+                    / self.wall.saturating_sub(wall).as_secs_f64()
+            };
+            (0..stretches).map(one).collect()
+        }
+    }
+
+    fn shared(others: fn(Duration) -> f64) -> (Shared, DutyCycle) {
+        let shared = Shared {
+            wall: Duration::from_secs(100),
+            busy: Duration::from_secs(3),
+            wanted: Duration::ZERO,
+            is_theirs: false,
+            others,
+        };
+        let duty = DutyCycle::new(Intensity::new(0.6), shared.wall, shared.busy).together();
+        (shared, duty)
+    }
+
+    #[test]
+    fn together_with_others_that_come_and_go_each_second_has_its_share() {
+        let others: [fn(Duration) -> f64; 5] = [
+            |_| 0.0,
+            |_| 0.35,
+            // A second with, a second without.
+            |wall| if wall.as_secs() % 2 == 0 { 0.5 } else { 0.0 },
+            // 30 ms of each 70.
+            |wall| {
+                if wall.as_millis() % 70 < 30 {
+                    0.55
+                } else {
+                    0.1
+                }
+            },
+            // Slowly up and down.
+            |wall| 0.28 + 0.25 * (wall.as_secs_f64() * 0.9).sin(),
+        ];
+        for (index, others) in others.into_iter().enumerate() {
+            let (mut shared, mut duty) = shared(others);
+            for load in shared.run(&mut duty, 60, Duration::from_secs(1)) {
+                assert!((load - 0.6).abs() < 0.012, "others {index}: {load}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_take_beyond_the_share_is_not_missing_when_they_have_gone() {
+        let (mut shared, mut duty) = shared(|wall| if wall.as_secs() < 160 { 0.9 } else { 0.0 });
+        for load in shared.run(&mut duty, 60, Duration::from_secs(1)) {
+            assert!((0.89..0.95).contains(&load), "{load}");
+        }
+        let after = shared.run(&mut duty, 10, Duration::from_secs(1));
+        assert!((0.575..0.605).contains(&after[0]), "{after:?}");
+        assert!(
+            after[1..].iter().all(|load| (load - 0.6).abs() < 0.01),
+            "{after:?}"
+        );
     }
 
     #[test]

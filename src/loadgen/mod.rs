@@ -34,6 +34,8 @@ pub mod cache;
 mod compare;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod duty;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod idle;
 mod intensity;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod leech;

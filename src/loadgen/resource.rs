@@ -24,6 +24,8 @@ pub enum DataLevel {
 pub enum Resource {
     /// Integer arithmetic, in registers alone.
     Cpu,
+    /// What is missing of a processor's time: as [`Self::Cpu`], but an intensity is the share that the processor is busy with it *and* all others there.
+    Load,
     /// Floating-point arithmetic, in registers alone.
     Fpu,
     /// Caches for data, and memory.
@@ -44,8 +46,9 @@ pub enum Resource {
 
 impl Resource {
     /// All that a leech can take by itself: the network takes a peer.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cpu,
+        Self::Load,
         Self::Fpu,
         Self::Data(DataLevel::L1),
         Self::Data(DataLevel::L2),
@@ -62,6 +65,7 @@ impl Resource {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
+            Self::Load => "load",
             Self::Fpu => "fpu",
             Self::Data(DataLevel::L1) => "l1",
             Self::Data(DataLevel::L2) => "l2",
@@ -79,7 +83,7 @@ impl Resource {
     /// What [`LeechStats::operations`](super::LeechStats) counts.
     pub const fn operation(self) -> &'static str {
         match self {
-            Self::Cpu | Self::Fpu => "operations",
+            Self::Cpu | Self::Load | Self::Fpu => "operations",
             Self::Data(_) => "accesses",
             Self::Instructions => "calls",
             Self::Tlb => "pages",
@@ -132,7 +136,7 @@ mod tests {
         }
         let error = "gpu".parse::<Resource>().unwrap_err().to_string();
         assert!(
-            error.contains("\"gpu\"") && error.contains("cpu, fpu, l1, l2"),
+            error.contains("\"gpu\"") && error.contains("cpu, load, fpu, l1, l2"),
             "{error}"
         );
     }

@@ -34,13 +34,21 @@ pub(super) fn judge(scenario: &Scenario, runs: &[Run]) -> (Vec<Figure>, Vec<Shap
     (figures.collect(), shapes.collect())
 }
 
+/// Whether another round may tell more: a shape is open, and its figures are known in some round.
+pub(super) fn is_open(scenario: &Scenario, runs: &[Run]) -> bool {
+    let (_, shapes) = judge(scenario, runs);
+    let mut shapes = shapes.iter();
+    shapes.any(|shape| shape.finding == Finding::Open && shape.known > 0)
+}
+
 /// The figure in each round; `None` where it is not known.
 fn by_round(scenario: &Scenario, figure: &FigureSpec, runs: &[Run]) -> Vec<Option<Value>> {
     let other = figure
         .against
         .as_ref()
         .and_then(|name| scenario.figure(name).ok());
-    (0..scenario.rounds)
+    let rounds = runs.iter().map(|run| run.round + 1).max().unwrap_or(0);
+    (0..rounds)
         .map(|round| {
             let own = value(figure, runs, round)?;
             let Some(other) = other else {

@@ -76,7 +76,7 @@ report` reads), runs/ (what nodes and monitor said, a file for each run) and rep
 
 A figure is the median over the rounds, beside what the source says. A shape is what ought to be, such as that one is
 less than the other: it agrees if it is so in four of five rounds or more, differs if in one of five or fewer, and is
-open otherwise. Machines differ: shapes can be expected to agree, figures cannot. docs/lab.md says more.";
+open otherwise; scenarios may go on for more rounds then. Machines differ: shapes can be expected to agree, figures cannot. docs/lab.md says more.";
 
 pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
     if arguments.list {
@@ -98,6 +98,7 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
     }
     if let Some(rounds) = arguments.rounds {
         scenario.rounds = rounds;
+        scenario.most_rounds = None;
     }
     for (name, variant) in &variants {
         for order in traffic::orders(variant, &source.beside) {
@@ -227,7 +228,11 @@ impl Lab<'_> {
         let mut runs = Vec::new();
         let rounds = self.scenario.rounds;
         let files = text::file_names(self.variants.iter().map(|(name, _)| name.as_str()));
-        for round in 0..rounds {
+        let most_rounds = self.scenario.most_rounds.unwrap_or(rounds).max(rounds);
+        for round in 0..most_rounds {
+            if round >= rounds && !figures::is_open(&self.scenario, &runs) {
+                break;
+            }
             let order = crate::bench::order(
                 self.variants.len(),
                 round as usize,
@@ -245,7 +250,8 @@ impl Lab<'_> {
                     samples,
                     is_over: self.is_over,
                 };
-                progress(&format!("round {} of {rounds}: {name}", round + 1));
+                let of = rounds.max(round + 1);
+                progress(&format!("round {} of {of}: {name}", round + 1));
                 let result = stage::run(variant, &place, &mut file).await;
                 progress("");
                 file.close()?;
@@ -286,6 +292,12 @@ impl Lab<'_> {
             notes.push(format!(
                 "--quick: one round, {} times the messages and times: whether it runs, not what it is",
                 self.scenario.quick
+            ));
+        }
+        let rounds = self.scenario.rounds;
+        if let Some(most) = self.scenario.most_rounds.filter(|most| *most > rounds) {
+            notes.push(format!(
+                "{rounds} rounds, and more up to {most} while a shape is open"
             ));
         }
         rows::Head {

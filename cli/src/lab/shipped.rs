@@ -37,9 +37,10 @@ pub(super) fn list() -> Result<(), Failure> {
         say!(
             "{:<12} {} of {}",
             "",
-            match scenario.rounds {
-                1 => "one round".to_owned(),
-                rounds => format!("{rounds} rounds"),
+            match (scenario.rounds, scenario.most_rounds) {
+                (1, None) => "one round".to_owned(),
+                (rounds, None) => format!("{rounds} rounds"),
+                (rounds, Some(most)) => format!("{rounds} to {most} rounds"),
             },
             variants
                 .iter()

@@ -342,6 +342,15 @@ fn summary(
             outcome.windows
         )?,
     }
+    for (metric, found) in model.metrics().iter().zip(&outcome.metrics) {
+        if found.noise > tolerance {
+            say!(
+                "{}: noise {:.1} % from second to second, above the {percent:.0} % that are asked: it is held no nearer than that",
+                metric.name,
+                100.0 * found.noise
+            )?;
+        }
+    }
     for shortfall in replay.shortfalls() {
         say!("{}", short(model, plant, shortfall))?;
     }

@@ -58,8 +58,9 @@ pub(crate) struct RunArguments {
 }
 
 const MEANING: &str = "\
-An intensity is a share of one processor's time, 0 to 1, held against the leech's own processor time. Where
-others want the processor too, it may not be had; the summary says so.";
+An intensity is a share of one processor's time, 0 to 1, held against the leech's own processor time; of a leech load,
+against how long its processor was busy with it and all others. Where others want the processor too, it may not be
+had; the summary says so.";
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let most = MAX_LENGTH.as_secs_f64();

@@ -74,7 +74,7 @@ mod tests {
         assert_eq!("cpu:0.5@1".parse(), spec(Resource::Cpu, 0.5, Some(1)));
         assert_eq!("fpu@0".parse(), spec(Resource::Fpu, 1.0, Some(0)));
         for (bad, word) in [
-            ("gpu", "there are cpu, fpu"),
+            ("gpu", "there are cpu, load, fpu"),
             ("", "there are cpu"),
             ("cpu:2", "0 to 1"),
             ("cpu:-0.1", "0 to 1"),

@@ -27,6 +27,17 @@ pub enum LeechError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A leech of load counts what others take on its processor, and was given none.
+    #[error("a leech of load needs a processor, whose load it is")]
+    NoPin,
+    /// The system does not say how long a processor was idle.
+    #[error("how long processor {processor} was idle is not known")]
+    Idle {
+        /// Its number.
+        processor: u32,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// Only leeches of caches for data and memory miss on purpose.
     #[error("a leech of {resource} has no miss ratios; those of l1, l2, llc and memory have")]
     NoMisses {

@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 pub use self::error::LeechError;
 #[cfg(feature = "transport")]
 pub use self::network::NetworkConfig;
+use super::idle::Idle;
 use super::intensity::Intensity;
 use super::pattern::MissRatios;
 use super::resource::Resource;
@@ -77,7 +78,7 @@ impl LeechConfig {
         self
     }
 
-    /// The share of one processor's time that it takes, whatever the resource. Default: all of it.
+    /// The share of one processor's time that it takes, whatever the resource; of [`Resource::Load`] together with what others take there. Default: all of it.
     #[must_use]
     pub fn intensity(mut self, intensity: Intensity) -> Self {
         self.intensity = intensity;
@@ -119,6 +120,8 @@ pub struct LeechStats {
     pub wall: Duration,
     /// How many of what [`Resource::operation`] says it has done.
     pub operations: u64,
+    /// How long its processor was busy with it and all others there, of leeches of [`Resource::Load`].
+    pub busy: Option<Duration>,
     /// How long it wanted a processor and had none, to a fifth of a second or so; `None` if the system does not say.
     pub waited: Option<Duration>,
     /// The miss ratios that it goes by, if it is one that can.
@@ -134,18 +137,19 @@ impl LeechStats {
             processor: Duration::ZERO,
             wall: Duration::ZERO,
             operations: 0,
+            busy: None,
             waited: None,
             misses: None,
             is_over: false,
         }
     }
 
-    /// The share of one processor that it held, 0 to 1.
+    /// The share of one processor that it held, 0 to 1: of leeches of [`Resource::Load`] together with all others there.
     pub fn share(&self) -> f64 {
         if self.wall.is_zero() {
             return 0.0;
         }
-        self.processor.as_secs_f64() / self.wall.as_secs_f64()
+        self.busy.unwrap_or(self.processor).as_secs_f64() / self.wall.as_secs_f64()
     }
 
     /// Nanoseconds of an access in the mean, of leeches of [`Resource::Data`] that have made one: for those of memory's bandwidth of a line read and written, and else of a load that
@@ -162,13 +166,15 @@ impl LeechStats {
             processor: self.processor.saturating_sub(earlier.processor),
             wall: self.wall.saturating_sub(earlier.wall),
             operations: self.operations.saturating_sub(earlier.operations),
-            waited: self
-                .waited
-                .zip(earlier.waited)
-                .map(|(now, then)| now.saturating_sub(then)),
+            busy: difference(self.busy, earlier.busy),
+            waited: difference(self.waited, earlier.waited),
             ..*self
         }
     }
+}
+
+fn difference(now: Option<Duration>, then: Option<Duration>) -> Option<Duration> {
+    now.zip(then).map(|(now, then)| now.saturating_sub(then))
 }
 
 /// What is asked of a leech's thread.
@@ -203,7 +209,7 @@ impl Leech {
     ///
     /// # Errors
     ///
-    /// The processor is not there or not allowed, the caches are of shapes that cannot be missed as asked, or the system has no thread or memory to give.
+    /// The processor is not there or not allowed, or none is given for a leech of its load, the caches are of shapes that cannot be missed as asked, or the system has no thread or memory to give.
     pub fn start(config: LeechConfig) -> Result<Self, LeechError> {
         let LeechConfig {
             resource,
@@ -218,6 +224,11 @@ impl Leech {
         if misses.is_some() && !matches!(resource, Resource::Data(_)) {
             return Err(LeechError::NoMisses { resource });
         }
+        let together = match (resource, processor) {
+            (Resource::Load, None) => return Err(LeechError::NoPin),
+            (Resource::Load, Some(processor)) => Some(together(processor)?),
+            _ => None,
+        };
         let make = move || {
             let caches =
                 caches.unwrap_or_else(|| Topology::of_system(Path::new("/"), processor).data);
@@ -232,11 +243,12 @@ impl Leech {
             rate,
             gives_way,
         };
-        Self::spawn(asked, make)
+        Self::spawn(asked, together, make)
     }
 
     fn spawn(
         asked: Asked,
+        together: Option<Idle>,
         make: impl FnOnce() -> Made + Send + 'static,
     ) -> Result<Self, LeechError> {
         let shared = Arc::new(Shared {
@@ -260,7 +272,7 @@ impl Leech {
             match work {
                 Ok(work) => {
                     if ready.send(Ok(())).is_ok() {
-                        run::run(work, &theirs, asked);
+                        run::run(work, &theirs, asked, together);
                     }
                 }
                 Err(error) => drop(ready.send(Err(error))),
@@ -339,6 +351,18 @@ struct Asked {
     /// Operations in a second that an intensity is a share of, if it is not one of a processor's time.
     rate: Option<f64>,
     gives_way: bool,
+}
+
+/// What says how long a processor was idle.
+fn together(processor: u32) -> Result<Idle, LeechError> {
+    let allowed = || Topology::of_system(Path::new("/"), None).allowed();
+    Idle::open(Path::new("/"), processor).map_err(|source| match allowed() {
+        allowed if !allowed.contains(&processor) => LeechError::NoProcessor {
+            given: processor,
+            allowed,
+        },
+        _ => LeechError::Idle { processor, source },
+    })
 }
 
 type Made = Result<Box<dyn work::Work>, LeechError>;

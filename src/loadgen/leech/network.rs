@@ -91,7 +91,7 @@ impl Leech {
             message_len,
             asked,
         } = config;
-        Self::spawn(asked, move || {
+        Self::spawn(asked, None, move || {
             Network::connect(&address, message_len)
                 .map(|network| Box::new(network) as Box<dyn Work>)
         })

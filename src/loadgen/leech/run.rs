@@ -10,6 +10,7 @@ use super::clock::Clocks;
 use super::work::Work;
 use super::{Asked, LeechError, Shared, Wish, lock};
 use crate::loadgen::duty::{Duty, DutyCycle};
+use crate::loadgen::idle::Idle;
 use crate::loadgen::topology::Topology;
 
 /// Processor time of a batch, after which clocks are read (0.3 µs each time) and wishes looked at. Origin: a hundredth of it for that, and a four-hundredth of a window.
@@ -48,8 +49,9 @@ pub(super) fn give_way() {
 }
 
 /// Works until it is stopped or its time is over.
-pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
+pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked, together: Option<Idle>) {
     let clocks = Clocks::start();
+    let mut together = together.map(Together::new);
     let length = asked.length;
     // What was wished since it was asked for is followed below.
     let mut wish = Wish {
@@ -58,6 +60,9 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
         is_stopped: false,
     };
     let mut duty = DutyCycle::new(wish.intensity, Duration::ZERO, Duration::ZERO);
+    if together.is_some() {
+        duty = duty.together();
+    }
     let mut operations = 0;
     // Nanoseconds of one thing done, known after the first.
     let mut cost = 1000.0;
@@ -65,6 +70,7 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
     loop {
         let wall = clocks.wall();
         let processor = clocks.processor() + work.elsewhere();
+        let busy = together.as_mut().map(|together| together.busy(wall));
         let is_over = wish.is_stopped || wall >= length || work.is_over();
         let ask_waited = is_over || wall.saturating_sub(last_asked) >= ASK_WAITED;
         let waited = if ask_waited { clocks.waited() } else { None };
@@ -73,6 +79,7 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
             stats.processor = processor;
             stats.wall = wall;
             stats.operations = operations;
+            stats.busy = busy;
             stats.misses = work.misses();
             stats.is_over = is_over;
             if ask_waited {
@@ -84,7 +91,7 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
             return;
         }
         // Where a rate is held, time counts by what is done in it.
-        let taken = asked.rate.map_or(processor, |rate| {
+        let taken = asked.rate.map_or(busy.unwrap_or(processor), |rate| {
             Duration::try_from_secs_f64(operations as f64 / rate).unwrap_or(Duration::MAX)
         });
         match duty.next(wall, taken) {
@@ -106,11 +113,59 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked) {
                     cost = (0.7 * cost + 0.3 * spent / done as f64).max(0.01);
                 }
             }
-            Duty::Sleep(time) => work.rest(time.min(length.saturating_sub(wall))),
+            Duty::Sleep(time) => {
+                work.rest(time.min(length.saturating_sub(wall)));
+                if let Some(together) = &mut together {
+                    together.is_known = false;
+                }
+            }
         }
         let next = *lock(&shared.wish);
         follow(&mut *work, &mut duty, &wish, &next);
         wish = next;
+    }
+}
+
+/// How long the leech's processor has been busy with it and others: all of the time that it was not idle.
+#[derive(Debug)]
+struct Together {
+    idle: Idle,
+    /// When the leech began.
+    before: Option<Duration>,
+    /// Since then, when it was read last, and when that was.
+    since: Duration,
+    at: Duration,
+    /// Whether nothing of it can have passed since it was read: the processor is not idle while the leech runs there.
+    is_known: bool,
+    busy: Duration,
+}
+
+impl Together {
+    /// It is read anew so often even where the leech does not sleep: a quota may stop it, and leave the processor idle.
+    const AGAIN: Duration = Duration::from_millis(10);
+
+    fn new(mut idle: Idle) -> Self {
+        Self {
+            before: idle.read(),
+            idle,
+            since: Duration::ZERO,
+            at: Duration::ZERO,
+            is_known: true,
+            busy: Duration::ZERO,
+        }
+    }
+
+    fn busy(&mut self, wall: Duration) -> Duration {
+        if !self.is_known || wall.saturating_sub(self.at) >= Self::AGAIN {
+            // Unread, it is taken to be what it was.
+            if let Some((now, before)) = self.idle.read().zip(self.before) {
+                self.since = now.saturating_sub(before);
+            }
+            self.at = wall;
+            self.is_known = true;
+        }
+        self.busy = self.busy.max(wall.saturating_sub(self.since));
+        self.busy
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn of(
     caches: &DataCaches,
 ) -> Result<Box<dyn Work>, LeechError> {
     Ok(match resource {
-        Resource::Cpu => Box::new(Integers(FIRST_RANDOM)),
+        Resource::Cpu | Resource::Load => Box::new(Integers(FIRST_RANDOM)),
         Resource::Fpu => Box::new(Floats([0.1, 0.2, 0.3, 0.4])),
         Resource::Branches => Box::new(Branches(FIRST_RANDOM)),
         Resource::Data(level) => return data(level, misses, caches),

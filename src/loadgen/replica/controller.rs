@@ -95,6 +95,8 @@ pub struct Controller {
     fits: Vec<Fit>,
     /// What the steps said.
     first: Vec<Estimator>,
+    /// What was asked last, in units of the scales.
+    asked: Vec<f64>,
     short_since: Vec<Option<Time>>,
     /// When it may look again at what the actuators do, and how long after that.
     look_again: (Time, Duration),
@@ -119,6 +121,7 @@ impl Controller {
             .map(|start| start.share())
             .collect();
         Self {
+            asked: Vec::new(),
             short_since: vec![None; scales.len()],
             scales,
             phase: Phase::Rest,
@@ -148,6 +151,12 @@ impl Controller {
     /// What cannot be had, for three seconds or longer.
     pub fn shortfalls(&self) -> &[Shortfall] {
         &self.shortfalls
+    }
+
+    /// What the mean of each metric over a second varies by from one to the next whatever actuators do, as a share of its scale: a standard deviation. Empty before anything is known.
+    pub fn noise(&self) -> Vec<f64> {
+        let fits = self.fits.iter();
+        fits.map(|fit| fit.estimator.noise_of_second()).collect()
     }
 
     /// How much each metric changes when an actuator goes all the way, from where it stands: a row for each metric. Empty before it is known.
@@ -240,6 +249,9 @@ impl Controller {
             self.phase = Phase::Step(next);
         } else {
             self.phase = Phase::Hold;
+            for (fit, before) in self.fits.iter_mut().zip(&self.first) {
+                fit.estimator.keep_noise(before);
+            }
             self.first = self.fits.iter().map(|fit| fit.estimator.clone()).collect();
             self.hold(now, Duration::ZERO, targets);
         }
@@ -286,6 +298,7 @@ impl Controller {
 
     fn hold(&mut self, now: Time, elapsed: Duration, targets: &[f64]) {
         let mut rows: Vec<Row> = Vec::with_capacity(self.fits.len());
+        let mut asked = Vec::with_capacity(self.fits.len());
         let mut reluctance = vec![1e-9; self.intensities.len()];
         for (index, fit) in self.fits.iter().enumerate() {
             let scale = self.scales[index];
@@ -302,12 +315,22 @@ impl Controller {
                 *reluctance += CAUTION * weight * estimator.variance(actuator)
                     + 1e-4 * weight * estimator.gains[actuator].powi(2);
             }
+            let here = dot(&estimator.gains, &self.intensities);
+            let error = target - estimator.level + dot(&estimator.gains, fit.seen.mean()) - here;
+            // What is asked anew is gone to at once; the rest, where it may be noise, in as many seconds as it takes to tell, of those that there were.
+            let anew = target - self.asked.get(index).copied().unwrap_or(target);
+            let part = estimator.patience(error - anew).map_or(1.0, |patience| {
+                let known = now.saturating_since(self.since).as_secs_f64();
+                (elapsed.as_secs_f64() / patience.min(known).max(1e-3)).min(1.0)
+            });
+            asked.push(target);
             rows.push(Row {
-                value: target - estimator.level + dot(&estimator.gains, fit.seen.mean()),
+                value: here + anew + part * (error - anew),
                 coefficients: estimator.gains.clone(),
                 weight,
             });
         }
+        self.asked = asked;
         let (wanted, given_up) = self.solve(rows, &reluctance);
         let slowest = self
             .fits
@@ -394,6 +417,7 @@ impl Controller {
         if !self.shortfalls.is_empty() && now >= self.look_again.0 {
             let (_, delay) = self.look_again;
             self.look_again = (now + delay, delay.saturating_mul(2));
+            self.first = self.fits.iter().map(|fit| fit.estimator.clone()).collect();
             self.start.clone_from(&self.intensities);
             self.observations.clear();
             self.phase = Phase::Rest;

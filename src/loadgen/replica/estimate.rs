@@ -5,6 +5,16 @@ use super::matrix::dot;
 /// How much of its whole a background may wander in a second, as a standard deviation. Arbitrary: it sets how quickly the unexpected is followed against how
 /// much noise goes through.
 const DRIFT: f64 = 0.02;
+/// Noise of the mean over a second, as a standard deviation, that is borne: what is asked of the loop. What is more is not followed from reading to reading.
+const QUIET: f64 = 0.02;
+/// Of a change that the gains explain, the share that they may be wrong by.
+const UNEXPLAINED: f64 = 0.7;
+/// Errors of more than so many standard deviations are none of the noise's.
+const BAND: f64 = 5.0;
+/// So many seconds must be seen before noise is taken to be known.
+const ENOUGH: f64 = 4.0;
+/// Of means over a second, how quickly their noise is learned once many were seen.
+const SLOW_RATE: f64 = 0.05;
 /// How far a sensitivity may change when an intensity goes all the way, as a share of itself: a plant that saturates loses all of it.
 const CURVATURE: f64 = 1.0;
 /// ... and as a share of the greatest one, for those that are none where the plant stands.
@@ -19,6 +29,8 @@ const NOISE_RATE: f64 = 0.05;
 /// How quickly it is seen that readings stay on one side, and how much of that is chance.
 const CORRELATION_RATE: f64 = 0.3;
 const CHANCE: f64 = 0.25;
+/// ... and so many times the noise that is known to stay.
+const KNOWN: f64 = 3.0;
 const DOUBT: f64 = 0.5;
 /// The least noise, as a variance: a thousandth of the metric's scale.
 const MIN_NOISE: f64 = 1e-6;
@@ -49,6 +61,66 @@ pub(super) struct Estimator {
     correlation: f64,
     /// Of the last reading, if it was out: on which side.
     outlier: Option<bool>,
+    second: Second,
+}
+
+/// Noise that stays for longer than a reading: how much means over a second differ from one to the next, when what the intensities do is taken away. Noise that changes from
+/// reading to reading says nothing of that, and what stays for longer than some seconds is none.
+#[derive(Clone, Debug, Default)]
+struct Second {
+    /// What the gains explain of all readings so far, and when the second before was over.
+    explained: f64,
+    explained_before: f64,
+    /// Since the last reading.
+    seconds: f64,
+    /// Of this second: how long of it there was, the readings' rest, and the variance of what is not known of the gains.
+    length: f64,
+    sum: f64,
+    doubtful: f64,
+    /// The mean of the second before, and how often there was one.
+    before: Option<f64>,
+    count: f64,
+    /// Variance of means over a second.
+    noise: f64,
+}
+
+impl Second {
+    /// Another reading. What differs by more than thrice what is known (`least`, to begin with) counts as that: it may be a change, and no noise.
+    fn add(&mut self, reading: f64, least: f64) {
+        let seconds = core::mem::take(&mut self.seconds);
+        self.sum += seconds * (reading - self.explained);
+        self.length += seconds;
+        if self.length < 0.999 {
+            return;
+        }
+        let mean = self.sum / self.length;
+        let is_one = self.length < 2.0;
+        if let (Some(before), true) = (self.before, is_one) {
+            // What moved is not explained to the last: plants bend, and lag otherwise than is known.
+            let moved = UNEXPLAINED * (self.explained - self.explained_before);
+            let found = (mean - before).powi(2) / 2.0 - self.doubtful - moved * moved;
+            let found = found.max(0.0);
+            let rate = (1.0 / (self.count + 4.0)).max(SLOW_RATE);
+            self.noise += rate * (found.min(9.0 * self.noise.max(least)) - self.noise);
+            self.count += 1.0;
+        }
+        self.before = is_one.then_some(mean);
+        self.explained_before = self.explained;
+        (self.sum, self.length, self.doubtful) = (0.0, 0.0, 0.0);
+    }
+
+    /// The standard deviation, once enough seconds were seen; 0 before that.
+    fn deviation(&self) -> f64 {
+        if self.count < ENOUGH {
+            return 0.0;
+        }
+        self.noise.sqrt()
+    }
+
+    /// As a variance, what of it is more than is borne.
+    fn loud(&self) -> f64 {
+        (self.deviation().powi(2) - QUIET * QUIET).max(0.0)
+    }
 }
 
 impl Estimator {
@@ -62,7 +134,26 @@ impl Estimator {
             innovation: 0.0,
             correlation: 0.0,
             outlier: None,
+            second: Second::default(),
         }
+    }
+
+    /// Noise of the mean over a second, as a standard deviation; 0 before it is known.
+    pub(super) fn noise_of_second(&self) -> f64 {
+        self.second.deviation()
+    }
+
+    /// What `before`, of the same metric, knew of that.
+    pub(super) fn keep_noise(&mut self, before: &Self) {
+        (self.second.noise, self.second.count) = (before.second.noise, before.second.count);
+    }
+
+    /// Over how many seconds an error is to be taken, so that what the noise lets through is half of what is asked; `None` if one reading will do: there is no such noise, or the
+    /// error is beyond it.
+    pub(super) fn patience(&self, error: f64) -> Option<f64> {
+        let deviation = self.second.deviation();
+        let is_noise = deviation > QUIET && error.abs() < BAND * deviation;
+        is_noise.then(|| (deviation / (QUIET / 2.0)).powi(2))
     }
 
     fn width(&self) -> usize {
@@ -77,7 +168,11 @@ impl Estimator {
     /// Time goes on by `seconds`, and the intensities that this metric sees move by `moved`.
     pub(super) fn predict(&mut self, moved: &[f64], seconds: f64) {
         let width = self.width();
-        self.level += dot(&self.gains, moved);
+        let explained = dot(&self.gains, moved);
+        self.level += explained;
+        self.second.explained += explained;
+        self.second.seconds += seconds;
+        let known = self.covariance[0];
         // F P F', where F adds the gains' part to the level.
         for column in 0..width {
             let added: f64 = (1..width)
@@ -97,7 +192,9 @@ impl Estimator {
             .iter()
             .fold(0.0_f64, |most, gain| most.max(gain.abs()));
         let bend = CURVATURE * greatest * whole / 2.0;
-        self.covariance[0] += DRIFT * DRIFT * seconds.clamp(0.0, 10.0) + bend * bend;
+        self.covariance[0] += bend * bend;
+        self.second.doubtful += (self.covariance[0] - known).max(0.0);
+        self.covariance[0] += DRIFT * DRIFT * seconds.clamp(0.0, 10.0);
         for (actuator, gain) in self.gains.iter().enumerate() {
             let own = (CURVATURE * gain).powi(2) * path(moved[actuator].abs());
             let cross = (CROSS_CURVATURE * greatest).powi(2) * path(whole.sqrt());
@@ -110,7 +207,10 @@ impl Estimator {
     pub(super) fn update(&mut self, reading: f64) {
         let width = self.width();
         let innovation = reading - self.level;
-        let mut noise = self.noise;
+        let seconds = self.second.seconds.clamp(0.01, 1.0);
+        // As if it changed from reading to reading, and were as much of a second's mean.
+        let mut noise = self.noise + self.second.loud() / seconds;
+        self.second.add(reading, self.noise * seconds);
         let expected = self.covariance[0] + noise;
         let is_out = innovation * innovation > OUTLIER * OUTLIER * expected;
         let side = innovation > 0.0;
@@ -152,7 +252,8 @@ impl Estimator {
         self.noise = self.noise.clamp(MIN_NOISE, MAX_NOISE);
         let together = (innovation * before).clamp(-9.0 * expected, 9.0 * expected);
         self.correlation += CORRELATION_RATE * (together - self.correlation);
-        let surprise = (self.correlation - CHANCE * expected).max(0.0);
+        let chance = CHANCE * expected + KNOWN * self.second.loud();
+        let surprise = (self.correlation - chance).max(0.0);
         self.covariance[0] += surprise;
         // All of what is known is in doubt.
         let doubt = 1.0 + DOUBT * (surprise / expected).min(1.0);

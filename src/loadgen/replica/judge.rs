@@ -30,6 +30,9 @@ pub struct MetricOutcome {
     pub worst: f64,
     /// The share of those within the tolerance.
     pub within: f64,
+    /// What such means vary by from one second to the next whatever leeches do, as a share of the greatest value asked: a standard deviation, of a closed-loop replay. Where it is above
+    /// what is asked of the loop, the metric is held no nearer than that.
+    pub noise: f64,
 }
 
 impl MetricOutcome {
@@ -230,6 +233,7 @@ impl Judge {
                     ripple: (tally.squares / windows - mean * mean).max(0.0).sqrt(),
                     worst: tally.worst,
                     within: tally.within / windows,
+                    noise: 0.0,
                 }
             });
         let windows = self.tallies.iter().map(|tally| tally.windows as u64).max();

@@ -9,10 +9,10 @@ use thiserror::Error;
 use super::gather::{Gatherer, Source};
 use super::load::{Rate, Stat, faults};
 use super::machine::{Lacking, Machine, Metric};
-use super::plant::{MetricName, Plant};
+use super::plant::{Direct, MetricName, Plant};
 use super::probe::Probe;
 use super::profile::unit;
-use crate::loadgen::{DataLevel, Intensity, Leech, LeechConfig, LeechError, Resource};
+use crate::loadgen::{DataLevel, Intensity, Leech, LeechConfig, LeechError, LeechStats, Resource};
 use crate::pmu::{
     Counters, Cursor, EventSets, Missing, Monitor, MonitorConfig, MonitorError, Names, Perf,
 };
@@ -95,6 +95,8 @@ pub struct Meter {
     missing: Vec<Lacking>,
     scope: Scope,
     root: PathBuf,
+    /// Those that are measured; none of a process.
+    processors: Vec<u32>,
     stat: Option<Stat>,
     switches: Rate,
     faults: Rate,
@@ -135,6 +137,7 @@ impl Meter {
             names: Vec::new(),
             sources: Vec::new(),
             missing: Vec::new(),
+            processors: Vec::new(),
             stat: Stat::open(&root, &processors).ok(),
             scope,
             root,
@@ -169,6 +172,7 @@ impl Meter {
                 }),
             }
         }
+        meter.processors = processors;
         if meter.metrics.is_empty() {
             return Err(LiveError::Nothing(meter.missing));
         }
@@ -360,10 +364,43 @@ fn why(missing: &[Missing], needed: &[String]) -> Option<String> {
     found.map(|missing| format!("{}: {}", missing.name, missing.reason))
 }
 
+/// The load of the processors that leeches of load are on is what these are told.
+fn direct(meter: &Meter, load: Option<usize>, processors: &[u32]) -> Vec<Direct> {
+    let metric = meter.names.iter().position(|name| name == CPU_LOAD);
+    let mut measured = meter.processors.clone();
+    let mut loaded = processors.to_vec();
+    measured.sort_unstable();
+    loaded.sort_unstable();
+    match (metric, load) {
+        (Some(metric), Some(actuator)) if measured == loaded => vec![Direct {
+            metric,
+            actuator,
+            intensity: 1.0,
+        }],
+        _ => Vec::new(),
+    }
+}
+
+/// How busy each processor is to be so that all are as busy as asked in the mean: where others take more than that, the rest is shared by those that are left.
+fn level(others: &[f64], asked: f64) -> f64 {
+    let mut left: Vec<f64> = others.to_vec();
+    left.sort_by(|a, b| b.total_cmp(a));
+    let mut sum = asked * others.len() as f64;
+    let mut count = others.len() as f64;
+    for others in left {
+        if others <= sum / count || count <= 1.0 {
+            break;
+        }
+        sum -= others;
+        count -= 1.0;
+    }
+    (sum / count.max(1.0)).clamp(0.0, 1.0)
+}
+
 /// The leech that moves a metric the most.
 pub fn leech_for(metric: &str) -> Option<Resource> {
     Some(match metric {
-        CPU_LOAD => Resource::Cpu,
+        CPU_LOAD => Resource::Load,
         PAGE_FAULTS => Resource::PageFaults,
         CONTEXT_SWITCHES => Resource::ContextSwitches,
         MEMORY_LATENCY | "llc-miss-ratio" | "llc-misses-per-kilo-instruction" | "cpi" | "ipc" => {
@@ -382,12 +419,20 @@ pub fn leech_for(metric: &str) -> Option<Resource> {
 /// anywhere. Origin: about what one processor of a common machine can do.
 const FULL_RATE: f64 = 300e3;
 
+/// How quickly it is seen what others take: a fifth for each reading, so that one of 200 ms counts for a second.
+const OTHERS_RATE: f64 = 0.2;
+
 /// This machine, with leeches on some of its processors.
 #[derive(Debug)]
 pub struct LivePlant {
     meter: Meter,
     names: Vec<String>,
     leeches: Vec<Vec<Leech>>,
+    direct: Vec<Direct>,
+    /// Which of them are of load, what they said last, and the share that others take on each processor.
+    load: Option<usize>,
+    before: Vec<LeechStats>,
+    others: Vec<f64>,
 }
 
 impl LivePlant {
@@ -417,7 +462,15 @@ impl LivePlant {
             });
             leeches.push(of_resource.collect::<Result<Vec<_>, _>>()?);
         }
+        let load = resources
+            .iter()
+            .position(|resource| *resource == Resource::Load);
+        let of_load = load.and_then(|load| leeches.get(load));
         Ok(Self {
+            direct: direct(&meter, load, processors),
+            load,
+            before: of_load.into_iter().flatten().map(Leech::stats).collect(),
+            others: vec![0.0; processors.len()],
             meter,
             names: resources.iter().map(ToString::to_string).collect(),
             leeches,
@@ -444,7 +497,16 @@ impl Plant for LivePlant {
         &self.names
     }
 
+    fn direct(&self) -> Vec<Direct> {
+        self.direct.clone()
+    }
+
     fn set(&mut self, actuator: usize, intensity: Intensity) {
+        let intensity = if Some(actuator) == self.load {
+            Intensity::new(level(&self.others, intensity.share()))
+        } else {
+            intensity
+        };
         for leech in self.leeches.get(actuator).into_iter().flatten() {
             leech.set_intensity(intensity);
         }
@@ -452,10 +514,47 @@ impl Plant for LivePlant {
 
     fn measure(&mut self, now: Time, readings: &mut [f64]) {
         self.meter.measure(now, readings);
+        let leeches = self.load.and_then(|load| self.leeches.get(load));
+        let leeches = leeches.into_iter().flatten().zip(&mut self.before);
+        for ((leech, before), others) in leeches.zip(&mut self.others) {
+            let stats = leech.stats();
+            let since = stats.since(before);
+            *before = stats;
+            if !since.wall.is_zero() {
+                let own = since.processor.as_secs_f64() / since.wall.as_secs_f64();
+                *others += OTHERS_RATE * ((since.share() - own).clamp(0.0, 1.0) - *others);
+            }
+        }
     }
 }
 
 /// This machine, as a profile or model says it.
 pub fn this_machine() -> Machine {
     Machine::of_system(Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_others_take_more_than_is_asked_the_other_processors_make_up_for_it() {
+        let mean = |others: &[f64], asked| {
+            let level = level(others, asked);
+            others.iter().map(|others| others.max(level)).sum::<f64>() / others.len() as f64
+        };
+        for (others, asked) in [
+            (&[0.0, 0.0][..], 0.6),
+            (&[0.9, 0.1], 0.6),
+            (&[0.5, 0.0], 0.3),
+            (&[0.9, 0.7, 0.1, 0.0], 0.5),
+            (&[0.4], 0.6),
+        ] {
+            assert!((mean(others, asked) - asked).abs() < 1e-9, "{others:?}");
+        }
+        // It cannot be had: nothing is taken.
+        assert!(level(&[0.9, 0.8], 0.1).abs() < 1e-9);
+        assert!(level(&[0.9], 0.1) <= 0.1);
+        assert!(level(&[], 0.1).is_finite());
+    }
 }

@@ -5,11 +5,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use crate::loadgen::idle::{MAX_STAT, TICKS, of_stat};
 use crate::reread::read_at_start;
 use crate::units::Time;
-
-/// Ticks of a second in `/proc`: 100 on every Linux, whatever the kernel's own.
-const TICKS: f64 = 100.0;
 
 /// Reads `/proc/stat`. Idle time is to the nanosecond there where nothing ticks, and then cut to ticks; busy time is sampled by ticks, which leeches that come
 /// and go with a period of their own may miss. So what is not idle is busy: stolen time, too.
@@ -26,7 +24,7 @@ impl Stat {
     pub(super) fn open(root: &Path, processors: &[u32]) -> io::Result<Self> {
         Ok(Self {
             file: File::open(root.join("proc/stat"))?,
-            buffer: vec![0; 1 << 18],
+            buffer: vec![0; MAX_STAT],
             len: 0,
             processors: processors.to_vec(),
             last: None,
@@ -63,23 +61,7 @@ impl Stat {
 
     /// Seconds that all of them have been idle.
     fn idle(&self) -> Option<f64> {
-        let mut found = 0;
-        let mut ticks = 0.0;
-        for line in self.text().lines() {
-            let mut fields = line.split_ascii_whitespace();
-            let number = fields
-                .next()
-                .and_then(|name| name.strip_prefix("cpu")?.parse::<u32>().ok());
-            if number.is_some_and(|number| self.processors.contains(&number)) {
-                let idle: f64 = fields.nth(3)?.parse().ok()?;
-                let waiting: f64 = fields
-                    .next()
-                    .and_then(|text| text.parse().ok())
-                    .unwrap_or(0.0);
-                ticks += idle + waiting;
-                found += 1;
-            }
-        }
+        let (ticks, found) = of_stat(self.text(), |number| self.processors.contains(&number))?;
         (found == self.processors.len() && found > 0).then_some(ticks / TICKS)
     }
 

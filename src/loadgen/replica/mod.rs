@@ -52,6 +52,7 @@
 //! there, metrics are controlled together, and what they do to each other is found out first; a profile may go with time.
 
 mod controller;
+mod direct;
 mod error;
 mod estimate;
 mod gather;
@@ -86,7 +87,7 @@ pub use self::live::{
 };
 pub use self::machine::{Caches, Difference, Lacking, Machine, Metric};
 pub use self::model::{MAX_MODEL, MODEL_VERSION, Model, Parameters};
-pub use self::plant::{MetricName, Plant};
+pub use self::plant::{Direct, MetricName, Plant};
 pub use self::profile::{MAX_SAMPLES, PROFILE_VERSION, Profile, ProfileError};
 pub use self::replay::{CLOSED_TOLERANCE, OPEN_TOLERANCE, Replay};
 pub use self::schedule::{End, MAX_INTERVALS, MIN_INTERVAL, Schedule};

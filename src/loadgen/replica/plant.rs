@@ -6,6 +6,17 @@ use crate::units::Time;
 /// What a metric is called: as the monitor calls it.
 pub type MetricName = String;
 
+/// A metric that one actuator makes what it is told, whatever else goes on: a leech of [`Resource::Load`](crate::loadgen::Resource::Load) and the load of its processor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Direct {
+    /// Index of the metric.
+    pub metric: usize,
+    /// Index of the actuator.
+    pub actuator: usize,
+    /// The intensity for a metric of 1: they are proportional.
+    pub intensity: f64,
+}
+
 /// Metrics that can be read, and actuators that move them.
 pub trait Plant {
     /// The metrics' names.
@@ -13,6 +24,11 @@ pub trait Plant {
 
     /// The actuators' names.
     fn actuators(&self) -> &[String];
+
+    /// Metrics that need no controller. Others are controlled together. Asked once, when a replay begins.
+    fn direct(&self) -> Vec<Direct> {
+        Vec::new()
+    }
 
     /// The actuator of this index takes as much from now on.
     fn set(&mut self, actuator: usize, intensity: Intensity);

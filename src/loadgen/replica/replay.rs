@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use super::controller::{Controller, Shortfall};
+use super::direct::Split;
 use super::judge::{Judge, Outcome};
-use super::plant::Plant;
+use super::plant::{Direct, Plant};
 use super::schedule::{End, Schedule};
 use crate::loadgen::Intensity;
 use crate::units::Time;
@@ -18,6 +19,10 @@ pub const OPEN_TOLERANCE: f64 = 0.05;
 enum Mode {
     Closed {
         controller: Box<Controller>,
+        /// What the controller has, and what needs none.
+        split: Split,
+        shortfalls: Vec<Shortfall>,
+        start: Vec<Intensity>,
         found: Found,
     },
     Open {
@@ -88,8 +93,14 @@ impl Replay {
             rows: vec![None; targets.rows().len()],
             is_converged: false,
         };
-        let controller = Box::new(Controller::new(&scales, start));
-        Self::new(targets, scales, Mode::Closed { controller, found })
+        let mode = Mode::Closed {
+            controller: Box::new(Controller::new(&scales, start)),
+            split: Split::new(&[], scales.len(), start.len()),
+            shortfalls: Vec::new(),
+            start: start.to_vec(),
+            found,
+        };
+        Self::new(targets, scales, mode)
     }
 
     /// Sets the intensities to `parameters`, a column for each actuator of the plant, and compares what that makes with `targets`.
@@ -112,6 +123,9 @@ impl Replay {
 
     /// Measures, and sets the actuators.
     pub fn tick(&mut self, now: Time, plant: &mut impl Plant) {
+        if self.last.is_none() {
+            self.split(&plant.direct());
+        }
         self.readings.fill(f64::NAN);
         plant.measure(now, &mut self.readings);
         let last = self.last.replace(now).unwrap_or(now);
@@ -131,7 +145,14 @@ impl Replay {
         };
         judge.record(last, now, &self.readings, &asked);
         match &mut self.mode {
-            Mode::Closed { controller, found } => {
+            Mode::Closed {
+                controller,
+                split,
+                shortfalls,
+                found,
+                ..
+            } => {
+                let seconds = period.as_secs_f64();
                 if controller.is_holding() {
                     if judge.converged().is_some() && !found.is_converged {
                         // What was on the way there is not what holds it.
@@ -139,12 +160,21 @@ impl Replay {
                         found.clear();
                     }
                     let interval = self.targets.index(since(last).unwrap_or_default());
-                    found.add(interval, period.as_secs_f64(), controller.intensities());
+                    let intensities = split.together(controller.intensities());
+                    found.add(interval, seconds, &intensities);
                 }
                 let elapsed = since(now).unwrap_or_default();
                 let next = self.targets.mean(elapsed, elapsed + period);
-                let intensities = controller.tick(now, &self.readings, &next);
-                set(plant, intensities);
+                for one in &mut split.direct {
+                    let metric = one.of.metric;
+                    let of = |row: &[f64]| row.get(metric).copied().unwrap_or(f64::NAN);
+                    let reading = of(&self.readings);
+                    one.tick(now, seconds, reading, of(&asked), of(&next));
+                }
+                let readings = split.of_metrics(&self.readings);
+                controller.tick(now, &readings, &split.of_metrics(&next));
+                set(plant, &split.together(controller.intensities()));
+                *shortfalls = split.shortfalls(controller.shortfalls());
                 if controller.is_holding() && self.origin.is_none() {
                     self.origin = Some(now);
                 }
@@ -156,6 +186,22 @@ impl Replay {
                 set(plant, &next);
             }
         }
+    }
+
+    /// Leaves to the controller what is not direct.
+    fn split(&mut self, of_plant: &[Direct]) {
+        let Mode::Closed {
+            controller,
+            split,
+            start,
+            ..
+        } = &mut self.mode
+        else {
+            return;
+        };
+        *split = Split::new(of_plant, self.scales.len(), start.len());
+        let scales = split.of_metrics(&self.scales);
+        **controller = Controller::new(&scales, &split.of_actuators(start));
     }
 
     /// Whether the controller knows the plant and holds what is asked; of an open-loop replay, always.
@@ -178,18 +224,28 @@ impl Replay {
 
     /// How near it is.
     pub fn outcome(&self) -> Outcome {
-        self.judge.as_ref().map(Judge::outcome).unwrap_or_default()
+        let mut outcome = self.judge.as_ref().map(Judge::outcome).unwrap_or_default();
+        if let Mode::Closed {
+            controller, split, ..
+        } = &self.mode
+        {
+            let noise = split.spread(&controller.noise());
+            for (metric, noise) in outcome.metrics.iter_mut().zip(noise) {
+                metric.noise = noise;
+            }
+        }
+        outcome
     }
 
     /// What cannot be had. Of an open-loop replay nothing is known of that.
     pub fn shortfalls(&self) -> &[Shortfall] {
         match &self.mode {
-            Mode::Closed { controller, .. } => controller.shortfalls(),
+            Mode::Closed { shortfalls, .. } => shortfalls,
             Mode::Open { .. } => &[],
         }
     }
 
-    /// The controller, of a closed-loop replay.
+    /// The controller, of a closed-loop replay, by numbers of its own: it has those metrics and actuators that are not [direct](Plant::direct).
     pub fn controller(&self) -> Option<&Controller> {
         match &self.mode {
             Mode::Closed { controller, .. } => Some(controller),

@@ -25,6 +25,8 @@ pub(super) struct Simulated {
     noise: f64,
     /// How much backgrounds wander in a second, as a share of themselves.
     wander: f64,
+    /// Noise of readings alone that stays for a while: of each metric its standard deviation as a share, how long, and where it is.
+    chatter: Vec<(f64, f64, f64)>,
     set: Vec<f64>,
     /// Settled values of the last grains, for the delays.
     past: Vec<Vec<f64>>,
@@ -60,6 +62,7 @@ impl Simulated {
             delays: vec![0; metrics],
             noise: 0.0,
             wander: 0.0,
+            chatter: vec![(0.0, 1.0, 0.0); metrics],
             set: vec![0.0; actuators],
             past: Vec::new(),
             state: Vec::new(),
@@ -86,6 +89,12 @@ impl Simulated {
 
     pub(super) fn wander(mut self, wander: f64) -> Self {
         self.wander = wander;
+        self
+    }
+
+    /// Readings of this metric go up and down by this share, and stay so for about so many seconds.
+    pub(super) fn chatter(mut self, metric: usize, share: f64, seconds: f64) -> Self {
+        self.chatter[metric] = (share, seconds, 0.0);
         self
     }
 
@@ -158,8 +167,15 @@ impl Plant for Simulated {
             self.grains = 0.0;
         }
         let noise = self.noise * (0.2 / seconds.max(0.01)).sqrt();
-        for (reading, truth) in readings.iter_mut().zip(&self.truth) {
+        let truths = self.truth.iter().zip(&mut self.chatter);
+        for (reading, (truth, (share, stays, state))) in readings.iter_mut().zip(truths) {
             *reading = truth * (1.0 + noise * gauss(&mut self.random));
+            if *share > 0.0 {
+                let kept = (-seconds / *stays).exp();
+                let new = *share * (1.0 - kept * kept).sqrt() * gauss(&mut self.random);
+                *state = *state * kept + new;
+                *reading *= (1.0 + *state).max(0.0);
+            }
             if let Some(lie) = &mut self.lie {
                 *reading = lie(*reading);
             }

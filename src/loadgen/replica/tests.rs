@@ -1,5 +1,10 @@
 //! Whole replays, over simulated plants in virtual time.
 
+mod caches;
+mod noise;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod processor;
+
 use core::time::Duration;
 
 use super::judge::{Judge, Outcome};

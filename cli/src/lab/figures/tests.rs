@@ -131,3 +131,24 @@ fn what_was_not_run_is_not_known() {
             .all(|shape| shape.finding == Finding::Open && shape.known == 0)
     );
 }
+
+/// Runs of any number of rounds, and more only while a shape is open.
+#[test]
+fn there_are_more_rounds_while_a_shape_is_open() {
+    let (mut scenario, _) = Scenario::read(SCENARIO).expect("a scenario");
+    scenario.shapes.truncate(2);
+    let mut runs = Vec::new();
+    let mut open = Vec::new();
+    for (round, y) in [0.003, 0.001, 0.001, 0.001, 0.001].into_iter().enumerate() {
+        runs.push(run("x", round as u32, 0.002));
+        runs.push(run("y", round as u32, y));
+        open.push(is_open(&scenario, &runs));
+    }
+    // None of one, one of two, two of three, three of four, four of five.
+    assert_eq!(open, [false, true, true, true, false]);
+    let (figures, shapes) = judge(&scenario, &runs);
+    assert_eq!(shapes[0].known, 5, "beyond the scenario's three rounds");
+    assert_eq!(figures[0].rounds.len(), 5);
+    // What no run tells, no other will.
+    assert!(!is_open(&scenario, &[]));
+}

@@ -139,6 +139,10 @@ impl Scenario {
             f64::from(self.rounds),
             (1.0, f64::from(MAX_ROUNDS)),
         )?;
+        if let Some(most) = self.most_rounds {
+            let bounds = (f64::from(self.rounds), f64::from(MAX_ROUNDS));
+            within("most_rounds", f64::from(most), bounds)?;
+        }
         self.check_quick()?;
         most("variants", self.variants.len(), MAX_VARIANTS)?;
         unique(

@@ -30,6 +30,9 @@ pub(super) struct Scenario {
     /// How often each variant runs; they take turns.
     #[serde(default = "three")]
     pub(super) rounds: u32,
+    /// With open shapes it goes on up to so many rounds. Nothing: not beyond `rounds`.
+    #[serde(default)]
+    pub(super) most_rounds: Option<u32>,
     /// What a run may take at most, seconds, its preparation not counted.
     #[serde(default = "minute")]
     pub(super) limit: f64,

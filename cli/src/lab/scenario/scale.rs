@@ -9,6 +9,7 @@ impl Scenario {
         let messages = |count: &mut u64| *count = (*count as f64 * share).ceil() as u64;
         let seconds = |time: &mut f64| *time *= share;
         self.rounds = 1;
+        self.most_rounds = None;
         // Samples and the time that loads have to begin become shorter, but not so much.
         self.sample = (self.sample * share.sqrt()).max(super::check::SAMPLE.0);
         self.settle *= share.sqrt();

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::{Due, Schedule};
+use super::super::{Due, Schedule, StreamKind};
 use super::Shared;
 use super::clock::{Clock, wake_in_time};
 use super::kind::lock;
@@ -84,26 +84,118 @@ fn sleep_until(shared: &Shared, clock: Clock, at: u64) -> bool {
     }
 }
 
-/// What is due by the end and can no longer be sent. Of very many, those that are not counted in time are estimated by the mean rate.
+/// What is due by the end and can no longer be sent.
 fn count_the_rest(shared: &Shared, first: Due, schedule: &mut Schedule, end: u64) {
     let began = shared.clock.now();
+    let specs: Vec<&StreamKind> = shared.kinds.iter().map(|kind| &kind.spec).collect();
+    let is_enough = || {
+        shared.stop.load(Ordering::Relaxed) || shared.clock.now().saturating_sub(began) > COUNTING
+    };
+    let counts = rest(first, schedule, end, &specs, is_enough);
+    for (kind, count) in shared.kinds.iter().zip(counts) {
+        kind.refuse(count);
+    }
+}
+
+/// How many messages of each kind are due from `first` to the end. Of very many, those that are not counted when it is enough are estimated by the mean rates.
+fn rest(
+    first: Due,
+    schedule: &mut Schedule,
+    end: u64,
+    specs: &[&StreamKind],
+    is_enough: impl Fn() -> bool,
+) -> Vec<u64> {
+    /// So many are counted before it is looked whether that is enough.
+    const LOOK: u64 = 1 << 16;
+    let mut counts = vec![0_u64; specs.len()];
+    // What is left of those kinds that have an end of their own.
+    let most = specs.iter().map(|spec| spec.message_count());
+    let mut left: Vec<u64> = most.map(|most| most.unwrap_or(u64::MAX)).collect();
     let mut due = Some(first);
     let mut counted = 0_u64;
-    while let Some(Due { kind, at, .. }) = due {
-        if let Some(kind) = shared.kinds.get(kind) {
-            kind.refuse(1);
+    while let Some(Due {
+        kind, at, index, ..
+    }) = due
+    {
+        if let (Some(count), Some(left), Some(spec)) =
+            (counts.get_mut(kind), left.get_mut(kind), specs.get(kind))
+        {
+            *count += 1;
+            if let Some(most) = spec.message_count() {
+                *left = most.saturating_sub(index + 1);
+            }
         }
         counted += 1;
-        let is_long = counted % 65_536 == 0 && shared.clock.now() - began > COUNTING;
-        if is_long || shared.stop.load(Ordering::Relaxed) {
-            for kind in &shared.kinds {
-                let rate = kind.spec.arrivals().rate();
-                if let (Some(rate), None) = (rate, kind.spec.message_count()) {
-                    kind.refuse((rate * end.saturating_sub(at) as f64 * 1e-9) as u64);
+        if counted % LOOK == 0 && is_enough() {
+            let seconds = end.saturating_sub(at) as f64 * 1e-9;
+            for ((count, left), spec) in counts.iter_mut().zip(&left).zip(specs) {
+                if let Some(rate) = spec.arrivals().rate() {
+                    *count = count.saturating_add(((rate * seconds) as u64).min(*left));
                 }
             }
-            return;
+            return counts;
         }
         due = schedule.next();
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Arrivals, Content, Corpora, Mix, Workload};
+    use super::*;
+
+    fn kind(name: &str, arrivals: &str) -> StreamKind {
+        let corpora = &mut Corpora::none();
+        let arrivals = Arrivals::parse(arrivals, corpora).unwrap();
+        let content = Content::parse("zeros:10", corpora).unwrap();
+        StreamKind::new(name, arrivals, Mix::of(content))
+    }
+
+    /// Ten seconds of it, of which the first thousand messages were sent.
+    fn overdue(is_enough: bool) -> Vec<u64> {
+        let kinds = vec![
+            kind("a", "constant:50000"),
+            kind("b", "poisson:20000"),
+            kind("c", "bursty:10000,5ms,0.2"),
+            kind("d", "constant:30000").messages(Some(70_000)),
+            kind("e", "constant:100").messages(Some(3)),
+            kind("f", "closed:4"),
+        ];
+        let length = Duration::from_secs(10);
+        let workload = Workload::new(kinds).unwrap().length(length);
+        let mut schedule = Schedule::new(&workload);
+        let first = schedule.by_ref().nth(1000).unwrap();
+        let specs: Vec<&StreamKind> = workload.kinds().iter().collect();
+        let end = saturating_nanos(length);
+        rest(first, &mut schedule, end, &specs, || is_enough)
+    }
+
+    #[test]
+    fn what_is_very_overdue_is_estimated_and_near_what_counting_says() {
+        let counted = overdue(false);
+        // All but the thousand, and nothing of a closed loop.
+        assert!((498_000..500_000).contains(&counted[0]), "{counted:?}");
+        assert!((69_000..70_000).contains(&counted[3]), "{counted:?}");
+        assert_eq!(counted[5], 0);
+        let estimated = overdue(true);
+        for (kind, (counted, estimated)) in counted.iter().zip(&estimated).enumerate() {
+            let off = counted.abs_diff(*estimated) as f64 / (*counted).max(1) as f64;
+            // Bursts are not the mean for long.
+            let bound = if kind == 2 { 0.1 } else { 0.02 };
+            assert!(off < bound, "kind {kind}: {estimated} for {counted}");
+        }
+        assert!(estimated != counted, "nothing was estimated");
+    }
+
+    #[test]
+    fn what_is_a_little_overdue_is_counted() {
+        let workload = Workload::new(vec![kind("a", "constant:1000")]).unwrap();
+        let workload = workload.length(Duration::from_secs(3));
+        let mut schedule = Schedule::new(&workload);
+        let first = schedule.by_ref().nth(1000).unwrap();
+        let specs: Vec<&StreamKind> = workload.kinds().iter().collect();
+        let end = saturating_nanos(workload.drive_length());
+        assert_eq!(rest(first, &mut schedule, end, &specs, || true), [2000]);
     }
 }
