@@ -292,12 +292,12 @@ fn find<'a>(shape: &ShapeSpec, of: &impl Fn(&str) -> &'a [Option<Value>]) -> Sha
     let holds: Vec<bool> = holds.collect();
     let known = holds.len();
     let agreeing = holds.iter().filter(|agrees| **agrees).count();
-    let part = agreeing as f64 / known.max(1) as f64;
+    let part = |count: usize| count as f64 / known.max(1) as f64;
     let finding = if known == 0 {
         Finding::Open
-    } else if part >= ENOUGH {
+    } else if part(agreeing) >= ENOUGH {
         Finding::Agrees
-    } else if part <= 1.0 - ENOUGH {
+    } else if part(known - agreeing) >= ENOUGH {
         Finding::Differs
     } else {
         Finding::Open
