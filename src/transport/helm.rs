@@ -54,15 +54,14 @@ impl Helm {
     pub(super) fn help(&self) -> bool {
         let (mut driver, task) = {
             let mut seat = lock(&self.seat);
-            let is_here =
-                || Handle::try_current().is_ok_and(|here| Some(here.id()) == seat.runtime);
-            if seat.driver.is_none() || seat.helps >= MOST_HELPS || !is_here() {
+            let is_here = Handle::try_current().is_ok_and(|here| Some(here.id()) == seat.runtime);
+            if seat.helps >= MOST_HELPS || !is_here {
                 return false;
             }
-            seat.helps += 1;
             let Some(taken) = seat.driver.take() else {
                 return false;
             };
+            seat.helps += 1;
             taken
         };
         self.is_helped.store(true, Ordering::Relaxed);

@@ -102,6 +102,14 @@ pub struct StreamKind {
 }
 
 impl StreamKind {
+    #[cfg(test)]
+    fn of_zeros(name: &str, arrivals: &str) -> Self {
+        let corpora = &mut Corpora::none();
+        let arrivals = Arrivals::parse(arrivals, corpora).expect("arrivals");
+        let content = Content::parse("zeros:10", corpora).expect("content");
+        Self::new(name, arrivals, Mix::of(content))
+    }
+
     /// One stream that is answered, without a policy of its own.
     pub fn new(name: impl Into<String>, arrivals: Arrivals, mix: Mix) -> Self {
         Self {

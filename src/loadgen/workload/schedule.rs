@@ -106,23 +106,16 @@ impl Iterator for Schedule {
 mod tests {
     use core::time::Duration;
 
-    use super::super::{Arrivals, Content, Corpora, Mix, StreamKind};
+    use super::super::StreamKind;
     use super::*;
-
-    fn kind(name: &str, arrivals: &str) -> StreamKind {
-        let corpora = &mut Corpora::none();
-        let arrivals = Arrivals::parse(arrivals, corpora).unwrap();
-        let content = Content::parse("zeros:10", corpora).unwrap();
-        StreamKind::new(name, arrivals, Mix::of(content))
-    }
 
     #[test]
     fn kinds_are_merged_in_order_and_end_with_time_or_count() {
         let kinds = vec![
-            kind("a", "constant:1000").streams(3),
-            kind("b", "poisson:500"),
-            kind("c", "constant:10000").messages(Some(5)),
-            kind("d", "closed:4"),
+            StreamKind::of_zeros("a", "constant:1000").streams(3),
+            StreamKind::of_zeros("b", "poisson:500"),
+            StreamKind::of_zeros("c", "constant:10000").messages(Some(5)),
+            StreamKind::of_zeros("d", "closed:4"),
         ];
         let workload = Workload::new(kinds).unwrap().length(Duration::from_secs(4));
         let due: Vec<Due> = Schedule::new(&workload).collect();
@@ -141,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_kind_has_its_times_whatever_stands_behind_it() {
-        let alone = Workload::new(vec![kind("a", "poisson:100")]).unwrap();
-        let more = Workload::new(vec![kind("a", "poisson:100"), kind("b", "poisson:100")]);
+        let alone = Workload::new(vec![StreamKind::of_zeros("a", "poisson:100")]).unwrap();
+        let more = Workload::new(vec![StreamKind::of_zeros("a", "poisson:100"), StreamKind::of_zeros("b", "poisson:100")]);
         let more = more.unwrap();
         let times = |workload: &Workload, kind| -> Vec<u64> {
             let due = Schedule::new(workload).filter(|due| due.kind == kind);

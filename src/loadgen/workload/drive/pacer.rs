@@ -142,25 +142,18 @@ fn rest(
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Arrivals, Content, Corpora, Mix, Workload};
+    use super::super::super::Workload;
     use super::*;
-
-    fn kind(name: &str, arrivals: &str) -> StreamKind {
-        let corpora = &mut Corpora::none();
-        let arrivals = Arrivals::parse(arrivals, corpora).unwrap();
-        let content = Content::parse("zeros:10", corpora).unwrap();
-        StreamKind::new(name, arrivals, Mix::of(content))
-    }
 
     /// Ten seconds of it, of which the first thousand messages were sent.
     fn overdue(is_enough: bool) -> Vec<u64> {
         let kinds = vec![
-            kind("a", "constant:50000"),
-            kind("b", "poisson:20000"),
-            kind("c", "bursty:10000,5ms,0.2"),
-            kind("d", "constant:30000").messages(Some(70_000)),
-            kind("e", "constant:100").messages(Some(3)),
-            kind("f", "closed:4"),
+            StreamKind::of_zeros("a", "constant:50000"),
+            StreamKind::of_zeros("b", "poisson:20000"),
+            StreamKind::of_zeros("c", "bursty:10000,5ms,0.2"),
+            StreamKind::of_zeros("d", "constant:30000").messages(Some(70_000)),
+            StreamKind::of_zeros("e", "constant:100").messages(Some(3)),
+            StreamKind::of_zeros("f", "closed:4"),
         ];
         let length = Duration::from_secs(10);
         let workload = Workload::new(kinds).unwrap().length(length);
@@ -190,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_is_a_little_overdue_is_counted() {
-        let workload = Workload::new(vec![kind("a", "constant:1000")]).unwrap();
+        let workload = Workload::new(vec![StreamKind::of_zeros("a", "constant:1000")]).unwrap();
         let workload = workload.length(Duration::from_secs(3));
         let mut schedule = Schedule::new(&workload);
         let first = schedule.by_ref().nth(1000).unwrap();
