@@ -19,7 +19,7 @@ use tautline::codecs::{Arm, CodecId};
 use tautline::control::PolicyConfig;
 use tautline::dictionary::{Acceptance, AcceptancePolicy};
 use tautline::session::{Limits, StreamConfig};
-use tautline::wire::{GroupId, RecordKind, StreamId};
+use tautline::wire::{GroupId, Part, RecordKind, StreamId};
 
 impl Script<'_> {
     fn number(&mut self) -> usize {
@@ -76,9 +76,10 @@ static NOISE: LazyLock<Bytes> = LazyLock::new(|| {
 
 fn kind(number: u8) -> RecordKind {
     let correlation = u64::from(number);
-    match number % 4 {
+    match number % 5 {
         2 => RecordKind::Request { correlation },
         3 => RecordKind::Reply { correlation },
+        4 => RecordKind::Part(Part::Last),
         _ => RecordKind::Message,
     }
 }

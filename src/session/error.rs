@@ -92,6 +92,9 @@ pub enum SendError {
     /// The stream does not exist, was finished by this side, or its session is closed.
     #[error("stream {0} is closed")]
     Closed(StreamId),
+    /// A message of the stream has [parts](crate::wire::RecordKind::Part) to come, and this is none of them.
+    #[error("a message of stream {0} has parts to come")]
+    InParts(StreamId),
 }
 
 /// A message that is given back; its bytes are not printed.

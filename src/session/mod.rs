@@ -83,7 +83,7 @@ use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
-    Control, DictionaryOffer, Features, GoAwayCode, GroupId, Hello, MESSAGE_CHARGE, Open,
+    Control, DictionaryOffer, Features, GoAwayCode, GroupId, Hello, MESSAGE_CHARGE, Open, Part,
     PeerCodec, RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window,
 };
 
@@ -400,6 +400,7 @@ impl Session {
         let max = self.peer.max_message;
         // What is to be sent again has had its place before.
         let mut queued = send.queued_bytes - send.counted;
+        let mut in_parts = send.in_parts;
         let (before, mut count, mut error) = (queued, 0, None);
         for message in messages.iter() {
             let given = message.payload.len();
@@ -411,6 +412,11 @@ impl Session {
             if queued > 0 && queued + len > self.config.send_queue {
                 break;
             }
+            if in_parts && !message.kind.may_interrupt_parts() {
+                error = Some(SendError::InParts(id));
+                break;
+            }
+            in_parts = message.kind.goes_on(in_parts);
             queued += len;
             count += 1;
         }
@@ -419,6 +425,7 @@ impl Session {
             stream.stats.messages_sent += count as u64;
             stream.stats.payload_sent += (bytes - count * MESSAGE_CHARGE as usize) as u64;
             send.queued_bytes += bytes;
+            send.in_parts = in_parts;
             let dictionaries = &mut self.sender.dictionaries;
             // What is made of one group's messages would tell the others of them.
             if dictionaries.is_agreed() && send.group == GroupId::default() {
@@ -483,11 +490,20 @@ impl Session {
         self.give_credit(first);
     }
 
-    /// Ends a stream's sending direction once everything queued is sent.
+    /// Ends a stream's sending direction once everything queued is sent. A message that has parts to come is given up.
     pub fn finish(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.find(id) {
             if stream.send.state == SendState::Open {
                 stream.send.state = SendState::Finishing;
+                if core::mem::take(&mut stream.send.in_parts) {
+                    stream.send.queue_uncounted(Outgoing {
+                        payload: Bytes::new(),
+                        kind: RecordKind::Part(Part::GivenUp),
+                        sensitive: false,
+                    });
+                    stream.stats.messages_sent += 1;
+                    self.sender.on_sendable(id, &mut stream.send);
+                }
                 self.finish_if_drained(id);
             }
         }

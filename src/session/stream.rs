@@ -114,6 +114,8 @@ pub(super) struct SendStream {
     pub(super) state: SendState,
     pub(super) group: GroupId,
     pub(super) queue: VecDeque<Outgoing>,
+    /// The message that was queued last has parts to come.
+    pub(super) in_parts: bool,
     /// Payload bytes in the queue, without what of the front message is sent already, and
     /// [`MESSAGE_CHARGE`] for each message.
     pub(super) queued_bytes: usize,
@@ -148,6 +150,7 @@ impl SendStream {
             state: SendState::Open,
             group,
             queue: VecDeque::new(),
+            in_parts: false,
             queued_bytes: 0,
             front_sent: 0,
             sent: 0,
@@ -189,6 +192,14 @@ impl SendStream {
             .checked_sub(self.front_charge())
     }
 
+    /// Queues a message that nobody has reserved room for.
+    pub(super) fn queue_uncounted(&mut self, message: Outgoing) {
+        let len = message.queued_len();
+        self.queued_bytes += len;
+        self.counted += len;
+        self.queue.push_back(message);
+    }
+
     /// What may share a block with the front message.
     pub(super) fn company(&self) -> Company {
         Company {
@@ -220,6 +231,8 @@ pub(super) struct Partial {
 pub(super) struct RecvStream {
     pub(super) queue: VecDeque<Message>,
     pub(super) partial: Option<Partial>,
+    /// The message that came last has parts to come.
+    pub(super) in_parts: bool,
     /// Why nothing more comes.
     pub(super) ended: Option<CloseCode>,
     /// Whether the application lost interest: messages are dropped as they come.
@@ -239,6 +252,7 @@ impl RecvStream {
         Self {
             queue: VecDeque::new(),
             partial: None,
+            in_parts: false,
             ended: None,
             discards: false,
             received: 0,

@@ -19,7 +19,7 @@ use crate::session::{
     Decision, Delivery, OpenError, Outgoing, Rejected, SendError, SessionError, SessionStats,
     StreamConfig, StreamStats,
 };
-use crate::wire::{GroupId, RecordKind, StreamId};
+use crate::wire::{GroupId, Part, RecordKind, StreamId};
 
 /// A connection to a peer. Clones are handles of the same one; when the last handle and the last
 /// [`Stream`] are gone, it closes.
@@ -294,8 +294,8 @@ pub struct Stream {
     /// The connection lives as long as its streams.
     _handle: Arc<Handle>,
     /// The handle's, or that of another lane.
-    lane: Arc<Shared>,
-    stream: Arc<StreamShared>,
+    pub(super) lane: Arc<Shared>,
+    pub(super) stream: Arc<StreamShared>,
 }
 
 impl Stream {
@@ -376,7 +376,7 @@ impl Stream {
         self.put(payload, kind, sensitive).await
     }
 
-    async fn put(
+    pub(super) async fn put(
         &self,
         payload: Bytes,
         kind: RecordKind,
@@ -414,8 +414,22 @@ impl Stream {
         outbox.try_put(message, self.lane.send_queue, || self.tell())
     }
 
+    /// The message of which parts were sent has no end. What is closed says so by itself.
+    pub(super) fn give_up(&self, sensitive: bool) {
+        let message = Outgoing {
+            payload: Bytes::new(),
+            kind: RecordKind::Part(Part::GivenUp),
+            sensitive,
+        };
+        // However full the queue is.
+        let _ = self
+            .stream
+            .outbox
+            .try_put(message, usize::MAX, || self.tell());
+    }
+
     /// Has the driver come for what is in the outbox.
-    fn tell(&self) -> Result<Option<Waker>, DriverEnded> {
+    pub(super) fn tell(&self) -> Result<Option<Waker>, DriverEnded> {
         let stream = self.stream.id;
         self.lane.push_quietly(Command::Send { stream })
     }
@@ -435,7 +449,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The sender gave up, or the session has failed.
+    /// The next message comes in parts ([`Self::recv_reader`] takes it), the sender gave up, or the session has failed.
     pub async fn recv(&self) -> Result<Option<Received>, RecvError> {
         // Most are here already. What waits for others is written out here: a future inside the future would make it longer,
         // and every message moves one.
@@ -451,15 +465,15 @@ impl Stream {
             if let Some(received) = self.try_recv() {
                 return Ok(Some(received));
             }
-            if let Some(ended) = self.stream.ended() {
-                return ended.map(|()| None);
+            if let Some(why) = self.stream.why_none() {
+                return why.map(|()| None);
             }
             self.stream.want(&self.lane);
             readable.await;
         }
     }
 
-    /// The next message if it is here already.
+    /// The next message if it is here already, and comes in one piece.
     #[inline]
     pub fn try_recv(&self) -> Option<Received> {
         let popped = self.stream.pop(self.lane.release_at())?;
@@ -467,14 +481,14 @@ impl Stream {
     }
 
     #[inline]
-    fn take(&self, Popped { message, release }: Popped) -> Received {
+    pub(super) fn take(&self, Popped { message, release }: Popped) -> Received {
         let stream = self.stream.id;
         if let Some(charge) = release {
             self.lane.push(Command::Release { stream, charge });
         }
         let request = match message.kind {
             RecordKind::Request { correlation } => Some(correlation),
-            RecordKind::Message | RecordKind::Reply { .. } => None,
+            RecordKind::Message | RecordKind::Reply { .. } | RecordKind::Part(_) => None,
         };
         Received {
             payload: message.payload,
@@ -566,7 +580,7 @@ impl Drop for Stream {
 /// A stream for sensitive messages; see [`Stream::sensitive`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sensitive<'a> {
-    stream: &'a Stream,
+    pub(super) stream: &'a Stream,
 }
 
 impl Sensitive<'_> {

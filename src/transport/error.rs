@@ -93,4 +93,22 @@ pub enum RecvError {
     /// The session has failed; messages may be missing.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The next message comes in parts: [`Stream::recv_reader`](super::Stream::recv_reader) takes it, and until then it stays where it is.
+    #[error("the next message comes in parts")]
+    InParts,
+    /// The sender could not go on with the message, of which parts have come. The stream goes on with the next one.
+    #[error("the sender gave the message up")]
+    GivenUp,
+}
+
+/// Why a message was not sent to its end by [`Stream::send_reader`](super::Stream::send_reader).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendReaderError {
+    /// It could not be read on; the peer is told.
+    #[error("the message could not be read: {0}")]
+    Read(#[source] io::Error),
+    /// It could not be sent on.
+    #[error(transparent)]
+    Send(#[from] SendError),
 }

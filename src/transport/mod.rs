@@ -26,6 +26,7 @@ pub mod load;
 mod memory;
 mod node;
 mod outbox;
+mod parts;
 mod path;
 #[cfg(feature = "quic")]
 mod quic;
@@ -45,13 +46,14 @@ use self::unrecorded::{NodeEvents, SessionEvents};
 
 pub use self::address::{Address, ParseAddressError};
 pub use self::connection::{Connection, Received, Sensitive, Stream};
-pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError};
+pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError, SendReaderError};
 pub use self::faults::FaultStats;
 pub use self::history::{HistoryMemory, HistoryMemoryStats};
 pub use self::identity::PeerIdentity;
 pub use self::limits::ListenerStats;
 pub use self::listener::Listener;
 pub use self::node::{Node, NodeConfig, NodeError};
+pub use self::parts::MessageReader;
 pub use self::resume::ResumeConfig;
 #[cfg(feature = "tls")]
 pub use self::tls::{

@@ -30,6 +30,8 @@ struct State {
     taken: usize,
     /// How many wait, so that nobody is woken where nobody waits.
     waiting: usize,
+    /// Somebody sends a message in parts: there is room for those and for replies only.
+    in_parts: bool,
     is_closed: bool,
 }
 
@@ -65,7 +67,8 @@ impl Outbox {
         if state.is_closed {
             return Err((Refused::Closed, message.payload));
         }
-        if state.taken > 0 && state.taken + len > limit {
+        let is_full = state.taken > 0 && state.taken + len > limit;
+        if is_full || state.in_parts && !message.kind.may_interrupt_parts() {
             return Err((Refused::Full, message.payload));
         }
         let driver = if state.messages.is_empty() {
@@ -116,6 +119,41 @@ impl Outbox {
                 Err((Refused::Full, payload)) => message = again(payload),
             }
             given_back.await;
+        }
+    }
+
+    /// Waits until nobody else sends a message in parts; false if the stream has closed. [`Self::end_parts`] is to follow.
+    pub(super) async fn begin_parts(&self) -> bool {
+        let begin = || {
+            let mut state = lock(&self.state);
+            let begins = state.is_closed || !state.in_parts;
+            state.in_parts |= !state.is_closed;
+            begins.then_some(!state.is_closed)
+        };
+        loop {
+            if let Some(begun) = begin() {
+                return begun;
+            }
+            let _waiting = Waiting::new(self);
+            let given_back = self.given_back.notified();
+            tokio::pin!(given_back);
+            given_back.as_mut().enable();
+            if let Some(begun) = begin() {
+                return begun;
+            }
+            given_back.await;
+        }
+    }
+
+    /// Other messages may be sent again.
+    pub(super) fn end_parts(&self) {
+        let waiting = {
+            let mut state = lock(&self.state);
+            state.in_parts = false;
+            state.waiting
+        };
+        if waiting > 0 {
+            self.given_back.notify_waiters();
         }
     }
 

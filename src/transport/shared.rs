@@ -20,7 +20,7 @@ use crate::session::{
     StreamConfig, StreamStats,
 };
 use crate::units::Time;
-use crate::wire::{RecordKind, StreamId};
+use crate::wire::{Part, RecordKind, StreamId};
 
 /// What a handle asks of the driver.
 #[derive(Debug)]
@@ -415,6 +415,10 @@ struct Inbound {
     receiving: usize,
     /// Payload bytes taken by the application and not yet released.
     unreleased: usize,
+    /// The message in front is with a [`MessageReader`](super::MessageReader).
+    is_read: bool,
+    /// .. or was, and nobody wants the rest of it.
+    skips: bool,
     /// It lacks credit of the connection: the session is told at once what is taken and that somebody waits.
     is_starved: bool,
 }
@@ -426,7 +430,51 @@ pub(super) struct Popped {
     pub(super) release: Option<usize>,
 }
 
+/// What there is for who begins to read a message.
+#[derive(Debug)]
+pub(super) enum Begun {
+    /// All of it.
+    Whole(Popped),
+    /// It comes in parts, which are now his.
+    InParts,
+}
+
 impl Inbound {
+    /// The next message that is not in parts.
+    fn pop_whole(&mut self, release_at: u64) -> Option<Popped> {
+        if self.is_read || self.part_in_front().is_some() {
+            return None;
+        }
+        self.pop(release_at)
+    }
+
+    /// The next part of the message that is read.
+    fn pop_part(&mut self, release_at: u64) -> Option<(Part, Popped)> {
+        let part = self.part_in_front()?;
+        self.is_read = part == Part::More;
+        Some((part, self.pop(release_at)?))
+    }
+
+    fn part_in_front(&self) -> Option<Part> {
+        match self.queue.front()?.kind {
+            RecordKind::Part(part) => Some(part),
+            RecordKind::Message | RecordKind::Request { .. } | RecordKind::Reply { .. } => None,
+        }
+    }
+
+    /// Drops what is here of a message that nobody wants; how much that was.
+    fn skip(&mut self) -> usize {
+        let mut dropped = 0;
+        while self.skips {
+            let Some(part) = self.part_in_front() else {
+                break;
+            };
+            self.skips = part == Part::More;
+            dropped += self.queue.pop_front().map_or(0, |message| message.charge());
+        }
+        dropped
+    }
+
     fn pop(&mut self, release_at: u64) -> Option<Popped> {
         let message = self.queue.pop_front()?;
         self.unreleased += message.charge();
@@ -438,7 +486,7 @@ impl Inbound {
     /// Whether a message is here for somebody who waits. Who counts himself after this was asked looks at the queue
     /// once more.
     fn wakes_receiver(&self) -> bool {
-        !self.queue.is_empty() && self.receiving > 0
+        !self.queue.is_empty() && self.receiving > 0 && !self.is_read
     }
 }
 
@@ -449,6 +497,8 @@ pub(super) struct StreamShared {
     pub(super) name: String,
     inbound: Mutex<Inbound>,
     readable: Notify,
+    /// For who reads a message in parts, while the others wait for its end.
+    parts: Notify,
     /// What was sent.
     pub(super) outbox: Outbox,
     requests: Mutex<HashMap<u64, oneshot::Sender<Bytes>>>,
@@ -462,6 +512,7 @@ impl StreamShared {
             name,
             inbound: Mutex::default(),
             readable: Notify::new(),
+            parts: Notify::new(),
             outbox: Outbox::default(),
             requests: Mutex::default(),
             next_request: AtomicU64::new(0),
@@ -477,7 +528,7 @@ impl StreamShared {
         messages: impl FnOnce(&mut VecDeque<Message>),
     ) -> usize {
         let mut released = 0;
-        let wakes = {
+        let (wakes, is_read) = {
             let mut inbound = lock(&self.inbound);
             inbound.is_starved &= is_short;
             let before = inbound.queue.len();
@@ -495,10 +546,14 @@ impl StreamShared {
                     }
                 }
             }
-            inbound.wakes_receiver()
+            released += inbound.skip();
+            (inbound.wakes_receiver(), inbound.is_read)
         };
         if wakes {
             self.readable.notify_one();
+        }
+        if is_read {
+            self.parts.notify_one();
         }
         released
     }
@@ -516,7 +571,7 @@ impl StreamShared {
     #[inline]
     pub(super) fn pop(&self, release_at: u64) -> Option<Popped> {
         let mut inbound = lock(&self.inbound);
-        let popped = inbound.pop(release_at)?;
+        let popped = inbound.pop_whole(release_at)?;
         let wakes = inbound.wakes_receiver();
         drop(inbound);
         if wakes {
@@ -526,6 +581,45 @@ impl StreamShared {
         Some(popped)
     }
 
+    /// Begins to read the next message, if it is here and nobody reads another.
+    pub(super) fn begin(&self, release_at: u64) -> Option<Begun> {
+        if let Some(popped) = self.pop(release_at) {
+            return Some(Begun::Whole(popped));
+        }
+        let mut inbound = lock(&self.inbound);
+        if inbound.is_read || inbound.part_in_front().is_none() {
+            return None;
+        }
+        inbound.is_read = true;
+        Some(Begun::InParts)
+    }
+
+    /// The next part of the message that is read, if it is here.
+    pub(super) fn pop_part(&self, release_at: u64) -> Option<(Part, Popped)> {
+        let mut inbound = lock(&self.inbound);
+        let popped = inbound.pop_part(release_at)?;
+        let wakes = inbound.wakes_receiver();
+        drop(inbound);
+        if wakes {
+            self.readable.notify_one();
+        }
+        Some(popped)
+    }
+
+    /// Nobody reads the message in parts any further; how much of it was here.
+    pub(super) fn stop_reading(&self) -> usize {
+        let mut inbound = lock(&self.inbound);
+        inbound.is_read = false;
+        inbound.skips = true;
+        let dropped = inbound.skip();
+        let wakes = inbound.wakes_receiver();
+        drop(inbound);
+        if wakes {
+            self.readable.notify_one();
+        }
+        dropped
+    }
+
     /// How it has ended, if no message is here.
     pub(super) fn ended(&self) -> Option<Result<(), RecvError>> {
         let inbound = lock(&self.inbound);
@@ -533,9 +627,24 @@ impl StreamShared {
         ended.filter(|_| inbound.queue.is_empty()).cloned()
     }
 
+    /// Why there is no message for who wants a whole one: how the stream has ended, or that the next one comes in parts.
+    pub(super) fn why_none(&self) -> Option<Result<(), RecvError>> {
+        let inbound = lock(&self.inbound);
+        if inbound.part_in_front().is_some() && !inbound.is_read {
+            return Some(Err(RecvError::InParts));
+        }
+        drop(inbound);
+        self.ended()
+    }
+
     /// From now on whoever waits counts, until it is dropped, and is woken once there is something to take.
     pub(super) fn wait(&self) -> (Waiting<'_>, Notified<'_>) {
         (Waiting::new(&self.inbound), self.readable.notified())
+    }
+
+    /// .. for a part of the message that is read.
+    pub(super) fn wait_for_part(&self) -> (Waiting<'_>, Notified<'_>) {
+        (Waiting::new(&self.inbound), self.parts.notified())
     }
 
     /// Somebody waits for a message.
@@ -550,6 +659,7 @@ impl StreamShared {
         lock(&self.inbound).ended.get_or_insert(result);
         lock(&self.requests).clear();
         self.readable.notify_waiters();
+        self.parts.notify_waiters();
     }
 
     /// Whether nothing more comes than what is here.

@@ -34,7 +34,7 @@ pub use self::hello::{
 };
 pub use self::lane::LaneNumber;
 pub(crate) use self::record::Place;
-pub use self::record::{MESSAGE_CHARGE, Record, RecordKind, RecordReader, RecordWriter};
+pub use self::record::{MESSAGE_CHARGE, Part, Record, RecordKind, RecordReader, RecordWriter};
 pub use self::varint::{put_varint, read_varint, varint_len};
 
 use core::fmt;

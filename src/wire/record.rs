@@ -1,13 +1,13 @@
 //! Records: what a block's body decodes to.
 //!
 //! ```text
-//! head:1 = kk m s l 000   [stream]  [correlation]  [message length]  [payload length]  payload
+//! head:1 = kk m s l 000   [stream]  [correlation | part]  [message length]  [payload length]  payload
 //! ```
 //!
 //! `kk` kind, `m` more fragments follow, `s` stream named (else that of the record before, in the
 //! same group), `l` payload length named (else the payload goes to the end of the block). The
-//! correlation stands in the first fragment of requests and replies, the message's whole length in
-//! the first of several fragments.
+//! correlation stands in the first fragment of requests and replies, and so does what a part is of its message;
+//! the message's whole length in the first of several fragments.
 
 use bytes::Bytes;
 
@@ -39,6 +39,42 @@ pub enum RecordKind {
         /// The request's.
         correlation: u64,
     },
+    /// A part of a message that is sent while it is still read or made, by a sender who does not know its length, and may
+    /// be longer than either end's memory. For window, credit and order each part is a message; between parts none but replies may come.
+    Part(Part),
+}
+
+/// What a part is of its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Others follow.
+    More,
+    /// The end of the message.
+    Last,
+    /// The sender could not go on: what came before is not a whole message. It has no bytes.
+    GivenUp,
+}
+
+impl Part {
+    const fn number(self) -> u64 {
+        match self {
+            Self::More => 0,
+            Self::Last => 1,
+            Self::GivenUp => 2,
+        }
+    }
+
+    const fn from_number(number: u64) -> Result<Self, WireError> {
+        match number {
+            0 => Ok(Self::More),
+            1 => Ok(Self::Last),
+            2 => Ok(Self::GivenUp),
+            given => Err(WireError::Unknown {
+                what: "part",
+                given,
+            }),
+        }
+    }
 }
 
 impl RecordKind {
@@ -47,13 +83,30 @@ impl RecordKind {
             Self::Message => 0,
             Self::Request { .. } => 1,
             Self::Reply { .. } => 2,
+            Self::Part(_) => 3,
         }
     }
 
-    const fn correlation(self) -> Option<u64> {
+    /// The field that stands with the kind.
+    const fn field(self) -> Option<u64> {
         match self {
             Self::Message => None,
             Self::Request { correlation } | Self::Reply { correlation } => Some(correlation),
+            Self::Part(part) => Some(part.number()),
+        }
+    }
+
+    /// Whether a message of this kind may come between the parts of another: there is nothing else that it could be for.
+    pub const fn may_interrupt_parts(self) -> bool {
+        matches!(self, Self::Part(_) | Self::Reply { .. })
+    }
+
+    /// Whether its message goes on, where one that came in parts had `before`.
+    pub(crate) const fn goes_on(self, before: bool) -> bool {
+        match self {
+            Self::Part(part) => matches!(part, Part::More),
+            Self::Reply { .. } => before,
+            Self::Message | Self::Request { .. } => false,
         }
     }
 }
@@ -133,8 +186,8 @@ impl RecordWriter {
         if names_stream {
             put_varint(out, u64::from(stream.get()));
         }
-        if let (true, Some(correlation)) = (first, kind.correlation()) {
-            put_varint(out, correlation);
+        if let (true, Some(field)) = (first, kind.field()) {
+            put_varint(out, field);
         }
         if let Place::First { message_len } = place {
             put_varint(out, message_len);
@@ -214,12 +267,7 @@ impl RecordReader {
                 2 => RecordKind::Reply {
                     correlation: varint()?,
                 },
-                kind => {
-                    return Err(WireError::Unknown {
-                        what: "record kind",
-                        given: u64::from(kind),
-                    });
-                }
+                _ => RecordKind::Part(Part::from_number(varint()?)?),
             };
             (Some(kind), if more { Some(varint()?) } else { None })
         };
@@ -255,7 +303,7 @@ impl RecordReader {
         }))
     }
 
-    /// Takes the payload of the next record from the front of `plain` if that is a whole message (no request, no reply)
+    /// Takes the payload of the next record from the front of `plain` if that is a whole message (no request, reply or part)
     /// of the stream of the record before, and no longer than `max`. That stream must have no unfinished message.
     #[inline]
     pub(crate) fn next_alike(&self, plain: &mut Bytes, max: u64) -> Option<Bytes> {
@@ -398,6 +446,6 @@ mod tests {
         }
         assert!(read_all(&[0x00]).is_err(), "no stream named");
         assert!(read_all(&[0x11, 0]).is_err(), "reserved flag");
-        assert!(read_all(&[0xd0, 0]).is_err(), "reserved kind");
+        assert!(read_all(&[0xd0, 0, 2]).is_ok() && read_all(&[0xd0, 0, 3]).is_err());
     }
 }

@@ -7,9 +7,9 @@ use tautline::control::PolicyConfig;
 use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Stream};
 use tautline::wire::{
-    BlockHeader, Check, Control, Define, Frame, GoAway, GoAwayCode, GroupId, Hello, MAGIC,
-    MESSAGE_CHARGE, Open, RecordKind, RecordWriter, Slot, StreamId, WireError, parse_frame,
-    plain_crc,
+    BlockHeader, Check, Close, CloseCode, Control, Define, Frame, GoAway, GoAwayCode, GroupId,
+    Hello, MAGIC, MESSAGE_CHARGE, Open, Part, RecordKind, RecordWriter, Slot, StreamId, WireError,
+    parse_frame, plain_crc,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -293,6 +293,47 @@ async fn a_peer_that_overruns_its_window_is_refused() {
         max: WINDOW,
     };
     assert_eq!(error, expected);
+}
+
+#[tokio::test]
+async fn a_message_in_parts_that_is_broken_is_refused() {
+    let victim = Victim::new().await;
+    let more = RecordKind::Part(Part::More);
+    let between = "a message between the parts of another of its stream";
+    let correlation = 1;
+    for (kind, what) in [
+        (RecordKind::Message, between),
+        (RecordKind::Request { correlation }, between),
+        (
+            RecordKind::Part(Part::GivenUp),
+            "bytes of a message that is given up",
+        ),
+    ] {
+        let mut records = Vec::new();
+        let mut writer = RecordWriter::default();
+        for kind in [more, RecordKind::Reply { correlation }, more, kind] {
+            writer.put_whole(&mut records, stream(), kind, Some(1));
+            records.push(b'x');
+        }
+        let mut bytes = open_frame();
+        bytes.extend(good_block(&records));
+        let (go_away, error) = victim.refuses_after_hello(&bytes).await;
+        assert_eq!(go_away.code, GoAwayCode::Protocol);
+        assert_eq!(error, WireError::Unexpected { what });
+    }
+    let mut bytes = open_frame();
+    let mut part = Vec::new();
+    RecordWriter::default().put_whole(&mut part, stream(), more, None);
+    bytes.extend(good_block(&part));
+    let code = CloseCode::Finished;
+    Control::Close(Close {
+        stream: stream(),
+        code,
+    })
+    .put(&mut bytes);
+    let (_, error) = victim.refuses_after_hello(&bytes).await;
+    let what = "a stream that is finished between the parts of a message";
+    assert_eq!(error, WireError::Unexpected { what });
 }
 
 #[tokio::test]

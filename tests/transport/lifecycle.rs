@@ -85,7 +85,7 @@ async fn both_sides_may_close_at_once() {
 }
 
 /// Carries `limit` bytes from who connects to `address` and then drops both sockets.
-async fn cut_after(address: Address, limit: usize) -> Address {
+pub(super) async fn cut_after(address: Address, limit: usize) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
     let here = listener.local_addr().expect("an address");
     tokio::spawn(async move {

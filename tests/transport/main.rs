@@ -14,6 +14,7 @@ mod lifecycle;
 #[cfg(feature = "zstd")]
 mod memory;
 mod messages;
+mod parts;
 mod path;
 #[cfg(all(feature = "relay", feature = "lz4", feature = "zstd"))]
 mod resume;

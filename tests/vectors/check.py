@@ -331,6 +331,9 @@ def parse_control(kind, body):
 
 # ---- records
 
+PARTS = ("part", "last-part", "given-up")
+
+
 class Records:
     def __init__(self):
         self.last = None
@@ -354,8 +357,12 @@ class Records:
                 kind = "continued"
             else:
                 if kind == 3:
-                    raise Bad("Unknown")
-                kind = ("message", "request:%d", "reply:%d")[kind]
+                    part = read.varint()
+                    if part > 2:
+                        raise Bad("Unknown")
+                    kind = PARTS[part]
+                else:
+                    kind = ("message", "request:%d", "reply:%d")[kind]
                 if "%" in kind:
                     kind %= read.varint()
                 total = read.varint() if more else None
@@ -602,6 +609,8 @@ class Side:
         # The slot of the block before; what slots with history are, and each group's last plain bytes.
         self.last_slot, self.contexts, self.recent = None, {}, {}
         self.partial, self.ended, self.received = {}, set(), {}
+        # Streams with a message of which parts are to come.
+        self.in_parts = set()
         self.last_opened, self.gone, self.dead, self.log = -1, False, False, []
         # Numbered frames that were heard, and those of this side that the other has acknowledged.
         self.frames, self.acked = 0, 0
@@ -686,6 +695,10 @@ class Side:
         stream, kind, more, total, payload = record
         if stream not in self.session.streams or (self.gone or stream in self.ended):
             raise Bad("Unexpected")
+        if stream in self.in_parts and kind.startswith(("message", "request")):
+            raise Bad("Unexpected")
+        if kind == "given-up" and (more or payload):
+            raise Bad("Unexpected")
         charge = 0 if kind == "continued" else MESSAGE_CHARGE
         self.received[stream] = self.received.get(stream, 0) + len(payload) + charge
         if self.received[stream] > self.window:
@@ -698,7 +711,7 @@ class Side:
             if (len(payload) if total is None else total) > 16 << 20:
                 raise Bad("FieldTooLarge")
             if not more:
-                self.log.append(f"stream={stream} {kind} payload={payload.hex()}")
+                self.on_message(stream, kind, payload)
                 return
             self.partial[stream] = (kind, total, b"")
         kind, total, so_far = self.partial.pop(stream)
@@ -708,7 +721,12 @@ class Side:
         if more:
             self.partial[stream] = (kind, total, so_far)
         else:
-            self.log.append(f"stream={stream} {kind} payload={so_far.hex()}")
+            self.on_message(stream, kind, so_far)
+
+    def on_message(self, stream, kind, payload):
+        if kind in PARTS:
+            (self.in_parts.add if kind == "part" else self.in_parts.discard)(stream)
+        self.log.append(f"stream={stream} {kind} payload={payload.hex()}")
 
     def on_control(self, kind, fields):
         stream = fields.get("stream")
@@ -729,7 +747,7 @@ class Side:
         elif kind == 5:
             if stream not in self.session.streams or stream in self.ended:
                 raise Bad("Unexpected")
-            if stream in self.partial and not fields["code"]:
+            if stream in self.partial.keys() | self.in_parts and not fields["code"]:
                 raise Bad("Unexpected")
             self.partial.pop(stream, None)
             self.ended.add(stream)
@@ -746,7 +764,7 @@ class Side:
                 self.log.append(f"gone-away code={fields['code']}")
                 return
             for stream in sorted(self.session.streams - self.ended):
-                if stream in self.partial:
+                if stream in self.partial.keys() | self.in_parts:
                     raise Bad("Unexpected")
                 self.ended.add(stream)
                 self.log.append(f"stream={stream} finished")

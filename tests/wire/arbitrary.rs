@@ -6,8 +6,8 @@ use tautline::codecs::CodecId;
 use tautline::wire::{
     Ack, BlockHeader, Close, CloseCode, Control, DecodeReport, Define, DictionaryAnswer,
     DictionaryFrame, DictionaryNews, DictionaryVerdict, Frame, GoAway, GoAwayCode, GroupId, Hello,
-    MAX_SHORT_BODY, MAX_TINY_BODY, Open, Probe, ProbeReply, Record, RecordKind, RecordReader, Slot,
-    StreamId, Window, parse_frame, plain_crc,
+    MAX_SHORT_BODY, MAX_TINY_BODY, Open, Part, Probe, ProbeReply, Record, RecordKind, RecordReader,
+    Slot, StreamId, Window, parse_frame, plain_crc,
 };
 
 use super::MAX_BLOCK;
@@ -302,7 +302,7 @@ proptest! {
     #[test]
     fn whole_records_read_back(
         messages in prop::collection::vec(
-            (0_u32..4, 0_u8..3, any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)),
+            (0_u32..4, 0_u8..6, any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)),
             1..20,
         ),
     ) {
@@ -313,7 +313,10 @@ proptest! {
                 kind: Some(match kind {
                     0 => RecordKind::Message,
                     1 => RecordKind::Request { correlation },
-                    _ => RecordKind::Reply { correlation },
+                    2 => RecordKind::Reply { correlation },
+                    3 => RecordKind::Part(Part::More),
+                    4 => RecordKind::Part(Part::Last),
+                    _ => RecordKind::Part(Part::GivenUp),
                 }),
                 message_len: None,
                 more: false,

@@ -3,7 +3,7 @@
 use tautline::session::Role;
 use tautline::wire::{
     CloseCode, Control, DecodeReport, DictionaryFrame, DictionaryNews, DictionaryVerdict, Frame,
-    GoAwayCode, Hello, Record, RecordKind, Slot, StreamId, WireError,
+    GoAwayCode, Hello, Part, Record, RecordKind, Slot, StreamId, WireError,
 };
 
 use super::vectors::hex;
@@ -222,6 +222,12 @@ pub(super) fn show_kind(kind: RecordKind) -> String {
         RecordKind::Message => "message".to_owned(),
         RecordKind::Request { correlation } => format!("request:{correlation}"),
         RecordKind::Reply { correlation } => format!("reply:{correlation}"),
+        RecordKind::Part(part) => match part {
+            Part::More => "part",
+            Part::Last => "last-part",
+            Part::GivenUp => "given-up",
+        }
+        .to_owned(),
     }
 }
 

@@ -135,7 +135,10 @@ mod tests {
     #[test]
     fn a_kind_has_its_times_whatever_stands_behind_it() {
         let alone = Workload::new(vec![StreamKind::of_zeros("a", "poisson:100")]).unwrap();
-        let more = Workload::new(vec![StreamKind::of_zeros("a", "poisson:100"), StreamKind::of_zeros("b", "poisson:100")]);
+        let more = Workload::new(vec![
+            StreamKind::of_zeros("a", "poisson:100"),
+            StreamKind::of_zeros("b", "poisson:100"),
+        ]);
         let more = more.unwrap();
         let times = |workload: &Workload, kind| -> Vec<u64> {
             let due = Schedule::new(workload).filter(|due| due.kind == kind);

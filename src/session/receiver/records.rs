@@ -9,7 +9,7 @@ use crate::session::event::Event;
 use crate::session::observer::{MessageRun, Observation, Told};
 use crate::session::stream::{Message, Partial, RecvStream, Streams};
 use crate::wire::{
-    CloseCode, MESSAGE_CHARGE, Record, RecordKind, RecordReader, StreamId, WireError,
+    CloseCode, MESSAGE_CHARGE, Part, Record, RecordKind, RecordReader, StreamId, WireError,
 };
 
 /// How many times its own length a payload in a block of several streams may hold in memory.
@@ -94,7 +94,7 @@ pub(super) fn deliver_alike(
         return Ok(alike);
     };
     let recv = &mut stream.recv;
-    if recv.partial.is_some() || recv.queue.is_empty() || recv.discards {
+    if recv.partial.is_some() || recv.queue.is_empty() || recv.discards || recv.in_parts {
         return Ok(alike);
     }
     let mut room = (recv.limit - recv.received).min(credit.room());
@@ -151,6 +151,7 @@ pub(super) fn deliver_record(
             what: "a message on a stream that its sender has closed",
         });
     }
+    check_parts(recv, kind, more, &payload)?;
     let charge = if kind.is_some() { MESSAGE_CHARGE } else { 0 };
     let taken = payload.len() as u64 + charge;
     recv.on_received(taken);
@@ -184,6 +185,7 @@ pub(super) fn deliver_record(
         },
     };
     recv.on_message();
+    recv.in_parts = message.kind.goes_on(recv.in_parts);
     stream.stats.messages_received += 1;
     stream.stats.payload_received += message.payload.len() as u64;
     if recv.discards {
@@ -195,6 +197,25 @@ pub(super) fn deliver_record(
     }
     recv.queue.push_back(message);
     Ok(None)
+}
+
+/// Between the parts of a message comes nothing that an application might take for one of them, and who gives up has no more to say.
+fn check_parts(
+    recv: &RecvStream,
+    kind: Option<RecordKind>,
+    more: bool,
+    payload: &Bytes,
+) -> Result<(), WireError> {
+    let what = match kind {
+        Some(kind) if recv.in_parts && !kind.may_interrupt_parts() => {
+            "a message between the parts of another of its stream"
+        }
+        Some(RecordKind::Part(Part::GivenUp)) if more || !payload.is_empty() => {
+            "bytes of a message that is given up"
+        }
+        _ => return Ok(()),
+    };
+    Err(WireError::Unexpected { what })
 }
 
 pub(super) fn check_len(given: u64, max: u64) -> Result<(), WireError> {
@@ -255,6 +276,11 @@ pub(in crate::session) fn end(
             });
         }
         recv.release(partial.bytes.len() as u64 + MESSAGE_CHARGE, credit);
+    }
+    if recv.in_parts && code == CloseCode::Finished {
+        return Err(WireError::Unexpected {
+            what: "a stream that is finished between the parts of a message",
+        });
     }
     recv.ended = Some(code);
     recv.end_credit(credit);

@@ -461,3 +461,70 @@ fn a_small_message_in_the_slot_of_the_one_before_costs_four_bytes() {
     assert_eq!(blocks, [6, 4, 4, 5, 4]);
     assert_eq!(pair.b.payloads(id).len(), 5);
 }
+
+fn part(part: Part, payload: &'static str) -> Outgoing {
+    Outgoing {
+        payload: payload.into(),
+        kind: RecordKind::Part(part),
+        sensitive: false,
+    }
+}
+
+#[test]
+fn between_the_parts_of_a_message_come_replies_only() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let id = pair.open();
+    let send = |pair: &mut Pair, message: Outgoing| {
+        let Outgoing { payload, kind, .. } = message;
+        pair.a.session.send(id, payload, kind)
+    };
+    let request = RecordKind::Request { correlation: 1 };
+    let reply = RecordKind::Reply { correlation: 2 };
+    for last in [Part::Last, Part::GivenUp] {
+        assert_eq!(send(&mut pair, part(Part::More, "a")), Ok(()));
+        for kind in [RecordKind::Message, request] {
+            let refused = pair.a.session.send(id, "no".into(), kind);
+            assert_eq!(refused, Err(SendError::InParts(id)));
+        }
+        assert_eq!(pair.a.session.send(id, "r".into(), reply), Ok(()));
+        let refused = pair.a.session.send(id, "no".into(), request);
+        assert_eq!(refused, Err(SendError::InParts(id)));
+        assert_eq!(send(&mut pair, part(last, "")), Ok(()));
+        assert_eq!(pair.a.session.send(id, "m".into(), request), Ok(()));
+    }
+    pair.settle();
+    let kinds = |last| {
+        [
+            RecordKind::Part(Part::More),
+            reply,
+            RecordKind::Part(last),
+            request,
+        ]
+    };
+    let expected = [kinds(Part::Last), kinds(Part::GivenUp)].concat();
+    let received: Vec<_> = pair.b.received[&id].iter().map(|it| it.kind).collect();
+    assert_eq!(received, expected);
+}
+
+#[test]
+fn finishing_inside_a_message_gives_it_up() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let id = pair.open();
+    let mut parts: VecDeque<_> = [part(Part::More, "a"), part(Part::More, "b")].into();
+    assert_eq!(pair.a.session.send_all(id, &mut parts), Ok(2));
+    pair.a.session.finish(id);
+    pair.settle();
+    let received: Vec<_> = pair.b.received[&id].iter().map(|it| it.kind).collect();
+    let more = RecordKind::Part(Part::More);
+    assert_eq!(received, [more, more, RecordKind::Part(Part::GivenUp)]);
+    let drained = pair.a.events.iter().map(|event| match event {
+        Event::Drained { bytes, .. } => *bytes,
+        _ => 0,
+    });
+    let queued = 2 * (1 + MESSAGE_CHARGE as usize);
+    assert_eq!(
+        drained.sum::<usize>(),
+        queued,
+        "what nobody reserved is not given back"
+    );
+}

@@ -11,7 +11,7 @@ use super::*;
 use crate::codecs::{Arm, CodecId};
 use crate::control::{MajorityConfig, Reason};
 use crate::wire::{
-    Blocked, Close, CloseCode, Credit, Frame, GroupId, Unused, WireError, parse_frame,
+    Blocked, Close, CloseCode, Credit, Frame, GroupId, Part, Unused, WireError, parse_frame,
 };
 
 mod ahead;

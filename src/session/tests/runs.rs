@@ -26,6 +26,7 @@ fn random_message(rng: &mut Rng, number: u64) -> Outgoing {
         1 => RecordKind::Reply {
             correlation: number,
         },
+        2 => RecordKind::Part(Part::Last),
         _ => RecordKind::Message,
     };
     Outgoing {
