@@ -182,7 +182,7 @@ impl BlockBuilder {
             let len = message.payload.len();
             let left = room.saturating_sub(self.plain_len);
             let taken = len as u64 + MESSAGE_CHARGE;
-            if message.kind != RecordKind::Message
+            if !matches!(message.kind, RecordKind::Message)
                 || message.sensitive != self.company.sensitive
                 || next.sensitive != message.sensitive
                 || len >= left

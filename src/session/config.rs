@@ -429,6 +429,7 @@ pub enum ConfigError {
 pub struct StreamConfig {
     pub(super) policy: Option<PolicyConfig>,
     pub(super) group: GroupId,
+    pub(super) priority: i8,
 }
 
 impl StreamConfig {
@@ -447,6 +448,16 @@ impl StreamConfig {
     #[must_use]
     pub const fn group(mut self, group: GroupId) -> Self {
         self.group = group;
+        self
+    }
+
+    /// Which streams of this connection go first in this side's direction: blocks are made of what streams of the highest priority have to
+    /// send, and of others with the room that is left. Streams of the same share a block by turns. Lower ones get nothing while higher ones have enough to send and the peer takes it;
+    /// a message that is longer than a block gives way at its next block. For the other direction the peer says it
+    /// ([`Session::set_priority`](super::Session::set_priority)). Over QUIC, among the streams of a lane (docs/quic.md, "Lanes"). Default 0.
+    #[must_use]
+    pub const fn priority(mut self, priority: i8) -> Self {
+        self.priority = priority;
         self
     }
 }

@@ -270,6 +270,7 @@ impl Session {
         self.next_stream += 2;
         let policy = config.policy.unwrap_or(self.config.policy);
         self.add_stream(id, name.to_owned(), config.group, policy, self.peer.window);
+        self.set_priority(id, config.priority);
         let frame = Control::Open(Open {
             stream: id,
             group: config.group,
@@ -412,11 +413,13 @@ impl Session {
             if queued > 0 && queued + len > self.config.send_queue {
                 break;
             }
-            if in_parts && !message.kind.may_interrupt_parts() {
-                error = Some(SendError::InParts(id));
-                break;
+            if in_parts || !matches!(message.kind, RecordKind::Message) {
+                if in_parts && !message.kind.may_interrupt_parts() {
+                    error = Some(SendError::InParts(id));
+                    break;
+                }
+                in_parts = message.kind.goes_on(in_parts);
             }
-            in_parts = message.kind.goes_on(in_parts);
             queued += len;
             count += 1;
         }
@@ -527,6 +530,13 @@ impl Session {
         self.admit(policy);
         if let Some(stream) = self.streams.find(id) {
             stream.policy = Policy::new(policy);
+        }
+    }
+
+    /// Sets which streams go before a stream and after it in this side's direction; see [`StreamConfig::priority`].
+    pub fn set_priority(&mut self, id: StreamId, priority: i8) {
+        if let Some(stream) = self.streams.find(id) {
+            self.sender.set_priority(id, &mut stream.send, priority);
         }
     }
 

@@ -60,6 +60,9 @@ impl TrafficClass {
     }
 }
 
+/// Which streams go first: the higher.
+pub(super) type Priority = i8;
+
 /// Bytes of a record header, usually: kind, stream and length as short numbers.
 const LIKELY_HEADER: usize = 3;
 
@@ -113,6 +116,7 @@ pub(super) struct Company {
 pub(super) struct SendStream {
     pub(super) state: SendState,
     pub(super) group: GroupId,
+    pub(super) priority: Priority,
     pub(super) queue: VecDeque<Outgoing>,
     /// The message that was queued last has parts to come.
     pub(super) in_parts: bool,
@@ -149,6 +153,7 @@ impl SendStream {
         Self {
             state: SendState::Open,
             group,
+            priority: 0,
             queue: VecDeque::new(),
             in_parts: false,
             queued_bytes: 0,

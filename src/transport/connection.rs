@@ -558,6 +558,13 @@ impl Stream {
         });
     }
 
+    /// Sets which streams go before this one and after it in this side's direction, from the next block on; see
+    /// [`StreamConfig::priority`], which says it for streams that this side opens.
+    pub fn set_priority(&self, priority: i8) {
+        let stream = self.stream.id;
+        self.lane.push(Command::SetPriority { stream, priority });
+    }
+
     /// What the stream has done: which codecs carried how much, and at what cost. `None` once the
     /// stream or session is over.
     pub async fn stats(&self) -> Option<StreamStats> {

@@ -284,6 +284,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             }
             Command::Finish { stream } => self.session.finish(stream),
             Command::SetPolicy { stream, policy } => self.session.set_policy(stream, *policy),
+            Command::SetPriority { stream, priority } => {
+                self.session.set_priority(stream, priority);
+            }
             Command::StreamStats { stream, reply } => {
                 let _ = reply.send(self.session.stream_stats(stream));
             }

@@ -51,6 +51,10 @@ pub(super) enum Command {
         stream: StreamId,
         policy: Box<PolicyConfig>,
     },
+    SetPriority {
+        stream: StreamId,
+        priority: i8,
+    },
     StreamStats {
         stream: StreamId,
         reply: oneshot::Sender<Option<StreamStats>>,

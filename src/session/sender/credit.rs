@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Sender;
-use crate::session::stream::{SendState, SendStream, Starved, Streams};
+use crate::session::stream::{Priority, SendState, SendStream, Starved, Streams};
 use crate::wire::{StreamId, WireError};
 
 /// Entries of streams that do not wait any more, beyond as many as do. Arbitrary.
@@ -145,9 +145,22 @@ impl Sender {
                 self.credit.waiting -= 1;
             }
             send.is_ready = true;
-            self.ready.push_back(id);
+            self.ready.push_back((id, send.priority));
         } else if send.starved == Starved::No && send.can_send(u64::MAX) {
             self.credit.push(id, send);
+        }
+    }
+
+    /// Streams of a higher priority go first from here on.
+    pub(in crate::session) fn set_priority(
+        &mut self,
+        id: StreamId,
+        send: &mut SendStream,
+        priority: Priority,
+    ) {
+        let before = core::mem::replace(&mut send.priority, priority);
+        if send.is_ready && before != priority {
+            self.ready.reorder(id, before, priority);
         }
     }
 

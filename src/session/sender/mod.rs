@@ -5,6 +5,7 @@ mod choose;
 mod credit;
 mod emit;
 mod length;
+mod line;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -15,6 +16,7 @@ use self::chains::Chains;
 pub(super) use self::choose::late_bytes;
 pub(super) use self::credit::SendCredit;
 use self::length::Period;
+use self::line::Line;
 use super::block::BlockBuilder;
 use super::dictionaries::{DictionaryUse, RecalledHistories, SendDictionaries};
 use super::event::Event;
@@ -83,7 +85,7 @@ pub(super) struct Sender {
     pub(super) budget: CodecBudget,
     pub(super) encode_nanos: u64,
     /// Streams that have something to send, in the order of their turns.
-    ready: VecDeque<StreamId>,
+    ready: Line,
     chains: Chains,
     with_check: bool,
     block_len: usize,
@@ -143,7 +145,7 @@ impl Sender {
             arms: Arms::new(&[], &[], |_| false),
             budget: CodecBudget::limited(Time::ZERO, BudgetRate::ZERO),
             encode_nanos: 0,
-            ready: VecDeque::new(),
+            ready: Line::default(),
             chains: Chains::default(),
             with_check: true,
             block_len: 0,
@@ -464,22 +466,16 @@ impl Sender {
 
     /// Puts a stream in front that does not wait for an acknowledgement; false without one.
     fn pass_to_fixed(&mut self, streams: &mut Streams) -> bool {
-        let asked = self.ready.len().min(MAX_ASKED);
-        let next = (1..asked).find(|at| {
-            let stream = streams.find(self.ready[*at]);
+        self.ready.put_first(MAX_ASKED, |id| {
+            let stream = streams.find(id);
             stream.is_some_and(|stream| !stream.policy.is_adaptive())
-        });
-        if let Some(at) = next {
-            self.ready.rotate_left(at);
-        }
-        next.is_some()
+        })
     }
 
     /// The stream whose turn it is, in front of the line.
     fn lead(&mut self, streams: &mut Streams) -> Option<StreamId> {
         loop {
-            let &id = self.ready.front()?;
-            let alone = self.ready.len() == 1;
+            let (id, alone) = self.ready.front()?;
             match streams.find(id) {
                 None => {
                     self.ready.pop_front();
@@ -497,7 +493,7 @@ impl Sender {
                 Some(stream) => {
                     // It has sent ahead: its turn goes to the others, and counts.
                     stream.send.deficit += QUANTUM;
-                    self.ready.rotate_left(1);
+                    self.ready.pass_on();
                 }
             }
         }
@@ -517,10 +513,11 @@ impl Sender {
         let mut lead = true;
         // Those that stay in line without a turn, in their order.
         let mut passed = VecDeque::new();
-        while let Some(id) = self.ready.pop_front() {
+        while let Some((id, _)) = self.ready.pop_front() {
             let Some(stream) = streams.find(id) else {
                 continue;
             };
+            let place = (id, stream.send.priority);
             let company = self.builder.company;
             let joins = lead
                 || stream.send.company() == company
@@ -530,7 +527,7 @@ impl Sender {
                             .joins(number, self.arms.as_slice(), budget_left));
             lead = false;
             if !joins {
-                passed.push_back(id);
+                passed.push_back(place);
                 asked += 1;
                 if asked == MAX_ASKED {
                     break;
@@ -547,7 +544,7 @@ impl Sender {
                 .ok()
                 .filter(|quantum| *quantum > 0)
             else {
-                self.ready.push_back(id);
+                self.ready.push_back(place);
                 continue;
             };
             let before = self.builder.plain_len;
@@ -570,16 +567,16 @@ impl Sender {
                 // Its message fits a block, but not what was left of this one: if it lost its place
                 // for that, it might come too late for every block. Its turn is still to come.
                 send.deficit -= QUANTUM;
-                self.ready.push_front(id);
+                self.ready.push_front(place);
             } else {
-                self.ready.push_back(id);
+                self.ready.push_back(place);
             }
             if complete || self.builder.plain_len >= block_len {
                 break;
             }
         }
-        while let Some(id) = passed.pop_back() {
-            self.ready.push_front(id);
+        while let Some(place) = passed.pop_back() {
+            self.ready.push_front(place);
         }
     }
 

@@ -528,3 +528,50 @@ fn finishing_inside_a_message_gives_it_up() {
         "what nobody reserved is not given back"
     );
 }
+
+#[test]
+fn streams_of_a_higher_priority_do_not_wait_behind_others() {
+    const LEN: usize = 60_000;
+    // What is sent on the urgent stream comes before so many of the others' messages.
+    let passed = |priority: i8, is_late: bool| {
+        let mut pair = Pair::new(&config(PolicyConfig::None));
+        let others: Vec<_> = (0..30).map(|_| pair.open()).collect();
+        let urgent = if is_late {
+            let urgent = pair.open();
+            pair.a.session.set_priority(urgent, priority);
+            urgent
+        } else {
+            let config = StreamConfig::default().priority(priority);
+            pair.a.session.open("urgent", config).expect("open")
+        };
+        pair.settle();
+        for id in &others {
+            pair.send(*id, &vec![1; LEN]);
+        }
+        // Others are on their way when it comes.
+        let before = pair.a.run(pair.now);
+        pair.b.input.extend_from_slice(&before);
+        pair.send(urgent, b"urgent");
+        let count = |pair: &Pair, id: &StreamId| pair.b.received.get(id).map_or(0, Vec::len);
+        while count(&pair, &urgent) == 0 {
+            pair.b.run(pair.now);
+            let more = pair.a.run(pair.now);
+            assert!(!more.is_empty(), "it comes");
+            // A packet at a time, so that it shows what comes first.
+            for packet in more.chunks(1000) {
+                pair.b.input.extend_from_slice(packet);
+                pair.b.run(pair.now);
+                if count(&pair, &urgent) > 0 {
+                    break;
+                }
+            }
+        }
+        others.iter().map(|id| count(&pair, id)).sum::<usize>()
+    };
+    assert_eq!(passed(0, false), 30, "by turns it comes last");
+    for is_late in [false, true] {
+        let before = passed(1, is_late);
+        assert!(before < 15, "{before} came before it");
+        assert_eq!(passed(-1, is_late), 30);
+    }
+}
