@@ -248,9 +248,63 @@ fn thousand_connections(arm: Arm, budget: usize) {
     });
 }
 
+/// What a connection holds at each end while nothing happens on it, once it has carried so many messages each way.
+fn idle_connections(policy: PolicyConfig, count: usize) {
+    const CONNECTIONS: usize = 200;
+    const MOST: usize = 32 << 10;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let messages = messages(count);
+    runtime.block_on(async {
+        let session = SessionConfig::default().policy(policy);
+        let node = || {
+            let config = NodeConfig::default().guard(None).session(session.clone());
+            Node::new(config.history_memory(HistoryMemory::new(0))).expect("settings")
+        };
+        let (left, right) = (node(), node());
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let listener = right.listen(&address).await.expect("a listener");
+        let address = listener.local_address().expect("an address");
+        // What is made once for all, and a second round of what stays with it.
+        let mut before = 0;
+        let mut all = Vec::new();
+        for round in 0..2 {
+            before = held();
+            for _ in 0..CONNECTIONS {
+                let (a, b) = tokio::join!(left.connect(&address), listener.accept());
+                let (a, b) = (a.expect("a connection"), b.expect("a connection"));
+                b.established().await.expect("a handshake");
+                let out = a
+                    .open("stream", StreamConfig::default())
+                    .await
+                    .expect("room");
+                let back = b.accept().await.expect("no failure").expect("a stream");
+                for message in &messages {
+                    out.send(message.clone()).await.expect("room");
+                    back.send(message.clone()).await.expect("room");
+                    for stream in [&back, &out] {
+                        let got = stream.recv().await.expect("no failure").expect("a message");
+                        assert_eq!(got.payload, message);
+                    }
+                }
+                all.push((round, a, b, out, back));
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        }
+        let each = (held() - before) / CONNECTIONS / 2;
+        println!("{policy:?}, {count} messages each way: {each} bytes for an end that is idle");
+        assert!(each <= MOST, "{each} bytes for an end that is idle");
+    });
+}
+
 /// In this order: what is resident is a process's, and what was freed may stay so.
 #[test]
 fn many_streams_and_many_connections_hold_no_more_than_they_may() {
+    idle_connections(PolicyConfig::default(), 0);
+    idle_connections(PolicyConfig::None, 200);
+    idle_connections(PolicyConfig::default(), 200);
     ten_thousand_streams();
     thousand_connections(Arm::new(CodecId::LZ4, 0).with_history(), 64 << 20);
     thousand_connections(Arm::new(CodecId::ZSTD, 1).with_history(), 256 << 20);

@@ -301,7 +301,8 @@ impl RecvStream {
 /// All streams of a session.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    map: HashMap<StreamId, Stream, BuildIdHasher>,
+    /// Boxed, since a table has up to twice as many places as streams.
+    map: HashMap<StreamId, Box<Stream>, BuildIdHasher>,
     connectors: u32,
     acceptors: u32,
     /// How many streams there are of groups other than 0.
@@ -316,7 +317,7 @@ impl Streams {
         if stream.send.group != GroupId::default() {
             *self.groups.entry(stream.send.group).or_default() += 1;
         }
-        self.map.insert(id, stream);
+        self.map.insert(id, Box::new(stream));
         *self.count_mut(id) += 1;
     }
 
@@ -330,11 +331,11 @@ impl Streams {
 
     #[inline]
     pub(super) fn find(&mut self, id: StreamId) -> Option<&mut Stream> {
-        self.map.get_mut(&id)
+        self.map.get_mut(&id).map(|stream| &mut **stream)
     }
 
     pub(super) fn peek(&self, id: StreamId) -> Option<&Stream> {
-        self.map.get(&id)
+        self.map.get(&id).map(|stream| &**stream)
     }
 
     /// Forgets a stream once both directions are over and everything was taken. It stops counting
@@ -390,7 +391,7 @@ impl Streams {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
-        self.map.values()
+        self.map.values().map(|stream| &**stream)
     }
 
     /// Numbers of all streams, in order, so that what follows from them does not depend on hashing.

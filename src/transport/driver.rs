@@ -40,8 +40,6 @@ use crate::session::{BuildIdHasher, Event, Message, OpenError, Outgoing, Session
 use crate::units::Time;
 use crate::wire::{CloseCode, StreamId};
 
-/// Bytes that one read may bring.
-const READ_LEN: usize = 64 << 10;
 /// Rounds of a poll after which other tasks get their turn.
 const MAX_ROUNDS: usize = 16;
 /// Pieces of output given to one write.
@@ -343,11 +341,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         let Some(io) = &mut self.io else {
             return false;
         };
-        if self.input.capacity() - self.input.len() < READ_LEN / 4 {
-            self.input.reserve(READ_LEN);
-        }
+        self.node.read_buffers.make_room(&mut self.input);
         let len = match poll_read_buf(Pin::new(io), cx, &mut self.input) {
             Poll::Pending => {
+                self.node.read_buffers.put(&mut self.input);
                 if !self.session.is_dry() {
                     self.now = self.clock.now();
                     self.session.handle_dry(self.now);

@@ -7,6 +7,7 @@
 mod address;
 mod aside;
 mod awake;
+mod buffers;
 mod clock;
 mod connection;
 mod dictionaries;

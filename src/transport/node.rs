@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::aside::Aside;
+use super::buffers::ReadBuffers;
 use super::clock::Clock;
 use super::connection::Connection;
 use super::dictionaries::DictionaryStore;
@@ -226,6 +227,7 @@ pub enum NodeError {
 #[derive(Debug)]
 pub(super) struct NodeShared {
     pub(super) workers: Workers,
+    pub(super) read_buffers: ReadBuffers,
     pub(super) aside: Aside,
     grants: Mutex<Vec<Weak<Grant>>>,
     /// Connections so far.
@@ -334,6 +336,7 @@ impl Node {
         let budget = guard.is_some().then_some(BudgetRate::ZERO);
         let shared = Arc::new(NodeShared {
             workers: Workers::new(session.window_log()),
+            read_buffers: ReadBuffers::new(),
             aside: Aside::default(),
             grants: Mutex::default(),
             connections: AtomicU64::new(0),
