@@ -307,6 +307,8 @@ impl Cost {
             .then(|| HABIT_SLACK * self.decode_habit * reference_nanos(plain_len));
         let affordable = situation.affordable;
         looks.clear();
+        // Each stream has its own.
+        looks.reserve_exact(candidates.len());
         for (arm, candidate) in candidates.iter().enumerate() {
             let Some(row) = candidate.row else { continue };
             if candidate.arm.dictionary && !situation.dictionary {
