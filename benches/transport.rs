@@ -13,6 +13,7 @@
     reason = "a measurement reads the clock; the core that is measured does not"
 )]
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
@@ -34,6 +35,8 @@ type Frames = Framed<TcpStream, LengthDelimitedCodec>;
 const SIZES: [usize; 5] = [64, 256, 1 << 10, 16 << 10, 64 << 10];
 /// Buffers of the baseline, both ways: eight times the default of tokio-util, which is slower.
 const FRAMED_BUFFER: usize = 64 << 10;
+/// Messages that are given, and taken, at once by who does so.
+const AT_ONCE: usize = 64;
 /// The message that ends a one-way round; shorter than every size measured.
 const END: &[u8] = b"!";
 
@@ -179,11 +182,11 @@ async fn serve_tautline(checksums: bool) -> Result<Address, Error> {
         while let Ok(connection) = listener.accept().await {
             tokio::spawn(async move {
                 while let Ok(Some(stream)) = connection.accept().await {
-                    if stream.name() == "echo" {
-                        tokio::spawn(echo_stream(stream));
-                    } else {
-                        tokio::spawn(sink_stream(stream));
-                    }
+                    match stream.name() {
+                        "echo" => tokio::spawn(echo_stream(stream)),
+                        "many" => tokio::spawn(sink_many(stream)),
+                        _ => tokio::spawn(sink_stream(stream)),
+                    };
                 }
             });
         }
@@ -203,6 +206,21 @@ async fn sink_stream(stream: Stream) {
     while let Ok(Some(message)) = stream.recv().await {
         if message.payload == END && stream.send(Bytes::from_static(END)).await.is_err() {
             break;
+        }
+    }
+}
+
+async fn sink_many(stream: Stream) {
+    let mut messages = Vec::new();
+    while stream
+        .recv_many(&mut messages, AT_ONCE)
+        .await
+        .is_ok_and(|count| count > 0)
+    {
+        for message in messages.drain(..) {
+            if message.payload == END && stream.send(Bytes::from_static(END)).await.is_err() {
+                return;
+            }
         }
     }
 }
@@ -248,7 +266,12 @@ async fn serve_framed() -> Result<SocketAddr, Error> {
 /// One who carries messages.
 enum Contestant {
     Framed(Box<Frames>),
-    Tautline { stream: Stream, _keep: Connection },
+    Tautline {
+        stream: Stream,
+        /// How many messages it is given at once.
+        at_once: usize,
+        _keep: Connection,
+    },
 }
 
 impl Contestant {
@@ -263,6 +286,7 @@ impl Contestant {
         let stream = connection.open(mode, StreamConfig::default()).await?;
         Ok(Self::Tautline {
             stream,
+            at_once: if mode == "many" { AT_ONCE } else { 1 },
             _keep: connection,
         })
     }
@@ -301,9 +325,23 @@ impl Contestant {
                 }
                 SinkExt::<Bytes>::flush(frames.as_mut()).await?;
             }
-            Self::Tautline { stream, .. } => {
+            Self::Tautline {
+                stream, at_once: 1, ..
+            } => {
                 for _ in 0..count {
                     stream.send(message.clone()).await?;
+                }
+            }
+            Self::Tautline {
+                stream, at_once, ..
+            } => {
+                let mut left = count;
+                let mut messages = VecDeque::new();
+                while left > 0 {
+                    let some = left.min(*at_once);
+                    messages.extend(std::iter::repeat_n(message, some).cloned());
+                    stream.send_many(&mut messages).await?;
+                    left -= some;
                 }
             }
         }
@@ -339,10 +377,12 @@ async fn measure(flavor: Flavor, plan: &Plan, servers: &Servers) -> Result<(), E
     }
     if plan.wants("oneway") {
         println!(
-            "| one way, bytes | framed, 1000/s | tautline | with checksums | ratio | with checksums |"
+            "| one way, bytes | framed, 1000/s | tautline | with checksums | and {AT_ONCE} at once | ratio | with checksums | and {AT_ONCE} at once |"
         );
-        println!("|--:|--:|--:|--:|--:|--:|");
-        let mut contestants = Contestant::all(servers, "sink").await?;
+        println!("|--:|--:|--:|--:|--:|--:|--:|--:|");
+        let [framed, bare, checked] = Contestant::all(servers, "sink").await?;
+        let many = Contestant::tautline(&servers.checked, true, "many").await?;
+        let mut contestants = [framed, bare, checked, many];
         for size in &sizes {
             one_way(plan, *size, &mut contestants).await?;
         }
@@ -356,7 +396,7 @@ async fn echo(plan: &Plan, size: usize, contestants: &mut [Contestant; 3]) -> Re
     // Round 0 warms up.
     for round in 0..=plan.rounds {
         let mut results = [Echo::default(); 3];
-        for at in order(round) {
+        for at in order::<3>(round) {
             let contestant = &mut contestants[at];
             let mut histogram = Histogram::<u64>::new_with_bounds(100, 10_000_000_000, 3)?;
             for _ in 0..plan.echoes {
@@ -390,13 +430,13 @@ async fn echo(plan: &Plan, size: usize, contestants: &mut [Contestant; 3]) -> Re
     Ok(())
 }
 
-async fn one_way(plan: &Plan, size: usize, contestants: &mut [Contestant; 3]) -> Result<(), Error> {
+async fn one_way(plan: &Plan, size: usize, contestants: &mut [Contestant; 4]) -> Result<(), Error> {
     let message = Bytes::from(vec![7; size]);
     let count = plan.messages.min(plan.bytes / size).max(1);
     let mut rounds = Vec::new();
     for round in 0..=plan.rounds {
-        let mut results = [0.0; 3];
-        for at in order(round) {
+        let mut results = [0.0; 4];
+        for at in order::<4>(round) {
             let started = Instant::now();
             contestants[at].one_way(&message, count).await?;
             results[at] = count as f64 / started.elapsed().as_secs_f64() / 1e3;
@@ -407,19 +447,21 @@ async fn one_way(plan: &Plan, size: usize, contestants: &mut [Contestant; 3]) ->
     }
     let rate = |at: usize| median(rounds.iter().map(|round| round[at]));
     println!(
-        "| {size} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} |",
+        "| {size} | {:.1} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} | {:.2} |",
         rate(0),
         rate(1),
         rate(2),
+        rate(3),
         median(rounds.iter().map(|round| round[1] / round[0])),
         median(rounds.iter().map(|round| round[2] / round[0])),
+        median(rounds.iter().map(|round| round[3] / round[0])),
     );
     Ok(())
 }
 
 /// Whose turn it is: forwards in one round, backwards in the next.
-fn order(round: usize) -> [usize; 3] {
-    if round % 2 == 0 { [0, 1, 2] } else { [2, 1, 0] }
+fn order<const N: usize>(round: usize) -> [usize; N] {
+    std::array::from_fn(|at| if round % 2 == 0 { at } else { N - 1 - at })
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::shared::{DriverEnded, lock};
 use crate::session::Outgoing;
+use crate::wire::{MESSAGE_CHARGE, RecordKind};
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,36 +90,103 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes a message as soon as there is room for it; false if the stream has closed.
-    pub(super) async fn put(
+    /// Takes messages from the front, as [`Self::try_put`] would each of them, as long as there is room and none is longer than `longest`.
+    ///
+    /// # Errors
+    ///
+    /// The stream has closed, or there is no room for the next one, or it is too long.
+    pub(super) fn try_put_many(
         &self,
-        mut message: Outgoing,
-        limit: usize,
-        tell: impl Fn() -> Result<Option<Waker>, DriverEnded>,
-    ) -> bool {
-        let (kind, sensitive) = (message.kind, message.sensitive);
-        let again = |payload| Outgoing {
-            payload,
-            kind,
-            sensitive,
-        };
-        loop {
-            match self.try_put(message, limit, &tell) {
-                Ok(()) => return true,
-                Err((Refused::Closed, _)) => return false,
-                Err((Refused::Full, payload)) => message = again(payload),
+        messages: &mut VecDeque<Bytes>,
+        (limit, longest): (usize, usize),
+        tell: impl FnOnce() -> Result<Option<Waker>, DriverEnded>,
+    ) -> Result<(), Refused> {
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return Err(Refused::Closed);
+        }
+        if state.in_parts {
+            return Err(Refused::Full);
+        }
+        let mut room = limit.saturating_sub(state.taken);
+        let (mut count, mut payload) = (0, 0);
+        for message in &*messages {
+            let len = message.len() + MESSAGE_CHARGE as usize;
+            let fits = len <= room || state.taken + payload + count == 0;
+            if !fits || message.len() > longest {
+                break;
             }
+            room = room.saturating_sub(len);
+            payload += message.len();
+            count += 1;
+        }
+        if count > 0 {
+            let driver = if state.messages.is_empty() {
+                tell().map_err(|DriverEnded| Refused::Closed)?
+            } else {
+                None
+            };
+            state.taken += payload + count * MESSAGE_CHARGE as usize;
+            state.payload += payload;
+            let taken = messages.drain(..count).map(|payload| Outgoing {
+                payload,
+                kind: RecordKind::Message,
+                sensitive: false,
+            });
+            state.messages.extend(taken);
+            drop(state);
+            if let Some(driver) = driver {
+                driver.wake();
+            }
+        }
+        if messages.is_empty() {
+            Ok(())
+        } else {
+            Err(Refused::Full)
+        }
+    }
+
+    /// Looks again each time room was given back, until something is found.
+    pub(super) async fn wait_for_room<T>(&self, mut look_again: impl FnMut() -> Option<T>) -> T {
+        loop {
             let _waiting = Waiting::new(self);
             let given_back = self.given_back.notified();
             tokio::pin!(given_back);
             given_back.as_mut().enable();
             // What was given back between the first look and the registration is seen here.
-            match self.try_put(message, limit, &tell) {
-                Ok(()) => return true,
-                Err((Refused::Closed, _)) => return false,
-                Err((Refused::Full, payload)) => message = again(payload),
+            if let Some(found) = look_again() {
+                return found;
             }
             given_back.await;
+        }
+    }
+
+    /// Takes a message as soon as there is room for it; false if the stream has closed.
+    pub(super) async fn put(
+        &self,
+        message: Outgoing,
+        limit: usize,
+        tell: impl Fn() -> Result<Option<Waker>, DriverEnded>,
+    ) -> bool {
+        let mut message = Some(message);
+        let mut put = || {
+            let (kind, sensitive) = message.as_ref().map(|it| (it.kind, it.sensitive))?;
+            match self.try_put(message.take()?, limit, &tell) {
+                Ok(()) => Some(true),
+                Err((Refused::Closed, _)) => Some(false),
+                Err((Refused::Full, payload)) => {
+                    message = Some(Outgoing {
+                        payload,
+                        kind,
+                        sensitive,
+                    });
+                    None
+                }
+            }
+        };
+        match put() {
+            Some(taken) => taken,
+            None => self.wait_for_room(put).await,
         }
     }
 
@@ -130,18 +198,9 @@ impl Outbox {
             state.in_parts |= !state.is_closed;
             begins.then_some(!state.is_closed)
         };
-        loop {
-            if let Some(begun) = begin() {
-                return begun;
-            }
-            let _waiting = Waiting::new(self);
-            let given_back = self.given_back.notified();
-            tokio::pin!(given_back);
-            given_back.as_mut().enable();
-            if let Some(begun) = begin() {
-                return begun;
-            }
-            given_back.await;
+        match begin() {
+            Some(is_mine) => is_mine,
+            None => self.wait_for_room(begin).await,
         }
     }
 

@@ -585,6 +585,33 @@ impl StreamShared {
         Some(popped)
     }
 
+    /// Takes messages that are here, at most `most`, and says what is to be released, if that is worth it by now.
+    pub(super) fn pop_many(
+        &self,
+        most: usize,
+        release_at: u64,
+        mut take: impl FnMut(Message),
+    ) -> Option<usize> {
+        let mut inbound = lock(&self.inbound);
+        let mut release = None;
+        for _ in 0..most {
+            let Some(popped) = inbound.pop_whole(release_at) else {
+                break;
+            };
+            take(popped.message);
+            release = match (release, popped.release) {
+                (Some(before), Some(more)) => Some(before + more),
+                (before, more) => before.or(more),
+            };
+        }
+        let wakes = inbound.wakes_receiver();
+        drop(inbound);
+        if wakes {
+            self.readable.notify_one();
+        }
+        release
+    }
+
     /// Begins to read the next message, if it is here and nobody reads another.
     pub(super) fn begin(&self, release_at: u64) -> Option<Begun> {
         if let Some(popped) = self.pop(release_at) {

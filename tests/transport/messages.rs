@@ -1,5 +1,6 @@
 //! Messages, requests, back-pressure, many streams and connections.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,78 @@ use super::support::{
 };
 
 const MAX_LEN: usize = 300 << 10;
+
+#[tokio::test]
+async fn many_at_once_arrive_as_one_by_one() {
+    let limits = Limits::default().max_message(5000);
+    let session = SessionConfig::default().limits(limits).send_queue(20_000);
+    let pair = Pair::tcp(session).await;
+    let (left, right) = pair.stream().await;
+    let sent: Vec<_> = payloads(3, 3000, 5000).collect();
+    let sending = async {
+        let mut waiting: VecDeque<_> = sent.iter().cloned().collect();
+        within(left.send_many(&mut waiting)).await.expect("room");
+        assert!(waiting.is_empty());
+        left.send_many(&mut waiting).await.expect("nothing to do");
+        // What is too long ends it, and stays with those behind it.
+        let lens = [1, 5000, 5001, 1];
+        waiting.extend(lens.map(|len| Bytes::from(vec![0; len])));
+        let (given, max) = (5001, 5000);
+        let too_long = Err(SendError::TooLong { given, max });
+        assert_eq!(within(left.send_many(&mut waiting)).await, too_long);
+        assert_eq!(waiting.len(), 2);
+        left.finish();
+        waiting.pop_front();
+        let closed = Err(SendError::Closed(left.id()));
+        assert_eq!(within(left.send_many(&mut waiting)).await, closed);
+    };
+    let receiving = async {
+        let mut received = Vec::new();
+        assert_eq!(right.recv_many(&mut received, 0).await, Ok(0));
+        loop {
+            let before = received.len();
+            let count = within(right.recv_many(&mut received, 100))
+                .await
+                .expect("no failure");
+            assert!(count <= 100 && received.len() == before + count);
+            if count == 0 {
+                break;
+            }
+        }
+        assert_eq!(received.len(), sent.len() + 2);
+        assert!(
+            received
+                .iter()
+                .zip(&sent)
+                .all(|(got, sent)| got.payload == sent)
+        );
+    };
+    tokio::join!(sending, receiving);
+}
+
+#[tokio::test]
+async fn what_a_send_of_many_has_not_sent_when_it_is_dropped_is_still_there() {
+    let pair = Pair::tcp(SessionConfig::default().send_queue(1000)).await;
+    let (left, right) = pair.stream().await;
+    let mut waiting: VecDeque<_> = (0..50_000).map(|at| numbered(at, 100)).collect();
+    let receiving = async {
+        for at in 0..50_000 {
+            assert_eq!(next(&right).await, Some(numbered(at, 100)));
+        }
+    };
+    let sending = async {
+        let mut dropped = 0;
+        while !waiting.is_empty() {
+            tokio::select! {
+                biased;
+                sent = left.send_many(&mut waiting) => sent.expect("room"),
+                () = tokio::task::yield_now() => dropped += 1,
+            }
+        }
+        assert!(dropped > 0, "the queue was full at times");
+    };
+    within(async { tokio::join!(sending, receiving) }).await;
+}
 
 /// Sends one sequence of messages while it receives another one.
 async fn exchange(stream: Stream, send_seed: u64, recv_seed: u64, count: usize) {
