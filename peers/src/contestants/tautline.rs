@@ -1,5 +1,6 @@
 //! `tautline`: this crate, with a policy.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ use crate::failure::Failure;
 const BUDGET_WAIT: Duration = Duration::from_secs(1);
 const BUDGET_REST: Duration = Duration::from_millis(200);
 const BUDGET_LOOK: Duration = Duration::from_millis(20);
+
+/// Messages that are given, and taken, at once: as others do, who have all of them, too.
+const AT_ONCE: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tautline {
@@ -109,8 +113,10 @@ impl Sender for NodeSender {
             let config = StreamConfig::default().policy(self.policy);
             let stream = connection.open("peers", config).await?;
             let began = now();
-            for message in messages.iter() {
-                stream.send(message.clone()).await?;
+            let mut waiting = VecDeque::with_capacity(AT_ONCE);
+            for some in messages.chunks(AT_ONCE) {
+                waiting.extend(some.iter().cloned());
+                stream.send_many(&mut waiting).await?;
             }
             // The receiver's word that all of it is there.
             if stream.recv().await?.is_none() {
@@ -138,9 +144,14 @@ impl Receiver for NodeReceiver {
             let connection = self.listener.accept().await?;
             connection.established().await?;
             let stream = connection.accept().await?.ok_or_else(gave_up)?;
+            let mut came = Vec::with_capacity(AT_ONCE);
             while !inbox.is_complete() {
-                let message = stream.recv().await?.ok_or_else(gave_up)?;
-                inbox.deliver(&message.payload)?;
+                if stream.recv_many(&mut came, AT_ONCE).await? == 0 {
+                    return Err(gave_up());
+                }
+                for message in came.drain(..) {
+                    inbox.deliver(&message.payload)?;
+                }
             }
             stream.send(Bytes::new()).await?;
             connection.closed().await?;
