@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{BlockClass, Cost, Stages, candidates, stages};
+use super::{BlockClass, Cost, Look, Stages, candidates, stages};
 use crate::codecs::Arm;
 use crate::control::policy::{Reason, Situation};
 
@@ -87,6 +87,7 @@ impl Cost {
             class,
             &mut looks,
         );
+        looks.sort_by(Look::by_price);
         let current = self
             .current
             .map_or_else(|| looks.first().map(|look| look.arm), |(_, arm)| Some(arm));

@@ -20,9 +20,10 @@
 //! `c * N * f / (sum of all r - c * r)`, f and r being those of the slowest stage. Nothing is kept from one block to the
 //! next but the length at which the arm in use is looked up.
 
+use super::model::{Content, Expected};
 use super::price::Stages;
-use super::{BlockClass, Cost, Times, stages};
-use crate::codecs::typical;
+use super::{BlockClass, Cost, Models, Times, stages};
+use crate::codecs::{Arm, TypicalRow, typical};
 use crate::control::Texture;
 use crate::control::policy::Situation;
 
@@ -119,15 +120,17 @@ impl Cost {
             return most;
         }
         let load = backlog.load();
+        let Some(row) = typical(used) else {
+            return most;
+        };
+        let lengths = self.lengths(&situation, class, used, row);
         let mut best = (f64::INFINITY, most);
         let mut len = most;
         while len >= LEAST {
             let built = len.min(waits);
-            if let Some(times) = self.times(&situation, class, arm, built) {
-                let cost = self.backlog_cost(&stages, times, load, built);
-                if cost < best.0 {
-                    best = (cost, len);
-                }
+            let cost = self.backlog_cost(&stages, lengths.times(built), load, built);
+            if cost < best.0 {
+                best = (cost, len);
             }
             len /= 2;
         }
@@ -135,37 +138,27 @@ impl Cost {
         best.1
     }
 
-    /// What the arm, one with history, takes for a block of `len` bytes, by what is known of it for blocks of `class`.
-    fn times(
-        &self,
-        situation: &Situation<'_>,
+    /// What is known of an arm with history, for blocks of `class` cut to other lengths than the situation's.
+    fn lengths<'a>(
+        &'a self,
+        situation: &'a Situation<'a>,
         class: BlockClass,
-        number: usize,
-        len: usize,
-    ) -> Option<Times> {
-        let arm = *situation.arms.get(number)?;
-        let row = typical(arm)?;
+        arm: Arm,
+        row: &'static TypicalRow,
+    ) -> Lengths<'a> {
         let models = self.models(situation);
-        let expect = |len: f64| {
-            let known = models.known(class.of_arm(arm), len);
-            known.expect(arm, &row.at(len))
+        let content = models.content(class);
+        let mut lengths = Lengths {
+            situation,
+            models,
+            content,
+            class: class.of_arm(arm),
+            arm,
+            row,
+            wire_len: 0.0,
         };
-        let len = len as f64;
-        let expected = expect(len);
-        // Much less than what lengths do to blocks without history, of which the typical figures are made.
-        let known_len = situation.plain_len as f64;
-        let known = expect(known_len).wire_len;
-        let cut = CUT.min(known / 2.0);
-        let wire_len = cut + (known - cut) * len / known_len;
-        let decode_nanos = situation
-            .decode
-            .nanos(arm.codec, row.at(len).decode_nanos)
-            .unwrap_or(expected.decode_nanos);
-        Some(Times {
-            encode_nanos: expected.encode_nanos,
-            wire_len,
-            decode_nanos,
-        })
+        lengths.wire_len = lengths.expect(situation.plain_len as f64).wire_len;
+        lengths
     }
 
     /// What it costs to send a load in blocks of `len` bytes with these times, ns of message time.
@@ -187,6 +180,43 @@ impl Cost {
             + (objective.cpu_price + stages.encode_price) * encode_nanos
             + (objective.cpu_price + stages.decode_price) * decode_nanos;
         objective.latency * time + blocks * block
+    }
+}
+
+/// What an arm takes for blocks of several lengths.
+struct Lengths<'a> {
+    situation: &'a Situation<'a>,
+    models: Models<'a>,
+    content: Content,
+    class: BlockClass,
+    arm: Arm,
+    row: &'static TypicalRow,
+    /// What it is expected to make of a block of the situation's length.
+    wire_len: f64,
+}
+
+impl Lengths<'_> {
+    fn expect(&self, len: f64) -> Expected {
+        let known = self.models.known_of(self.class, len, &self.content);
+        known.expect(self.arm, &self.row.at(len))
+    }
+
+    fn times(&self, len: usize) -> Times {
+        let len = len as f64;
+        let expected = self.expect(len);
+        // Much less than what lengths do to blocks without history, of which the typical figures are made.
+        let cut = CUT.min(self.wire_len / 2.0);
+        let rest = self.wire_len - cut;
+        let decode_nanos = self
+            .situation
+            .decode
+            .nanos(self.arm.codec, self.row.at(len).decode_nanos)
+            .unwrap_or(expected.decode_nanos);
+        Times {
+            encode_nanos: expected.encode_nanos,
+            wire_len: cut + rest * len / self.situation.plain_len as f64,
+            decode_nanos,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod model;
 mod price;
 mod seen;
 
+use core::cmp::Ordering;
 use core::time::Duration;
 
 pub use self::explain::{ArmReport, Verdict};
@@ -126,6 +127,13 @@ impl Look {
         self.encode_nanos + self.decode_nanos
     }
 
+    /// The cheapest first, then those that must not be taken.
+    fn by_price(&self, other: &Self) -> Ordering {
+        let by_cost = self.cost.total_cmp(&other.cost);
+        let is_barred = self.barred.is_some().cmp(&other.barred.is_some());
+        is_barred.then(by_cost).then(self.arm.cmp(&other.arm))
+    }
+
     /// What it costs more than the best one, in shares of what that costs.
     fn loss(&self, best: Self) -> f64 {
         ((self.cost - best.cost) / best.cost.max(1.0)).max(0.0)
@@ -162,7 +170,7 @@ pub(super) struct Cost {
     standing: Vec<Standing>,
     /// Which of them gives way to the next one.
     oldest: usize,
-    /// The latest looks, cheapest first; empty after a standing choice.
+    /// The latest looks, the two best in front; empty after a standing choice.
     looks: Vec<Look>,
     class: BlockClass,
     /// Blocks since something was last measured in the shadow.
@@ -231,8 +239,9 @@ impl Cost {
         let barred = self
             .looks
             .iter()
-            .filter(|other| other.cost < look.cost)
-            .find_map(|other| other.barred);
+            .filter(|other| other.barred.is_some() && other.cost < look.cost)
+            .min_by(|a, b| a.by_price(b))
+            .and_then(|other| other.barred);
         let reason = match barred {
             Some(Verdict::PeerStarved) => Reason::PeerStarved,
             Some(Verdict::OverBudget) => Reason::Budget,
@@ -286,7 +295,7 @@ impl Cost {
         }
     }
 
-    /// What every one of `candidates` would cost, cheapest first, then those that must not be taken.
+    /// What every one of `candidates` would cost: the best one, the second best and the others.
     fn look_at(
         &self,
         candidates: &[Candidate],
@@ -297,8 +306,10 @@ impl Cost {
     ) {
         let models = self.models(situation);
         let plain_len = situation.plain_len as f64;
-        let alone = models.known(class, plain_len);
-        let with_history = models.known(class.of_arm(Arm::IDENTITY.with_history()), plain_len);
+        let content = models.content(class);
+        let alone = models.known_of(class, plain_len, &content);
+        let with_history = class.of_arm(Arm::IDENTITY.with_history());
+        let with_history = models.known_of(with_history, plain_len, &content);
         let with_dictionary =
             models.known(class.of_arm(Arm::IDENTITY.with_dictionary()), plain_len);
         // With a starved peer, nothing that costs it more than what it was used to when it became so.
@@ -380,10 +391,11 @@ impl Cost {
                 barred,
             });
         }
-        looks.sort_by(|a, b| {
-            let by_cost = a.cost.total_cmp(&b.cost);
-            a.barred.is_some().cmp(&b.barred.is_some()).then(by_cost)
-        });
+        // Nothing depends on the order of the others.
+        for place in 0..looks.len().min(2) {
+            let rest = (place..looks.len()).min_by(|a, b| looks[*a].by_price(&looks[*b]));
+            looks.swap(place, rest.unwrap_or(place));
+        }
     }
 
     /// The arm to take: the best one, or the current one while it is hardly worse.
@@ -435,8 +447,10 @@ impl Cost {
     fn without_loss(&self, situation: &Situation<'_>, current: Look, best: Look) -> Look {
         let lost = self.history_lost(situation, current.arm, best.arm);
         let alone = |look: &&Look| look.barred.is_none() && !situation.arms[look.arm].history;
-        let alone = self.looks.iter().find(alone).copied();
+        let alone = self.looks.iter().filter(alone);
         alone
+            .min_by(|a, b| a.by_price(b))
+            .copied()
             .filter(|look| look.cost < current.cost && look.loss(best) * LEAST_HORIZON < lost)
             .unwrap_or(best)
     }

@@ -21,8 +21,8 @@ mod added;
 mod expect;
 
 use self::added::Added;
-pub(crate) use self::expect::Models;
-use self::expect::{Content, KnownLevel};
+use self::expect::KnownLevel;
+pub(crate) use self::expect::{Content, Expected, Models};
 use crate::codecs::{Arm, Typical, TypicalRow, typical, typical_dictionary_level, typical_level};
 use crate::control::Texture;
 use crate::units::Time;
@@ -462,11 +462,16 @@ impl Model {
                 alike == class && known.levels > 0.0
             })
             .min_by_key(|known| known.class.size.abs_diff(class.size))?;
-        let scale = class.typical_level() / known.class.typical_level();
+        let distance = known.class.size.abs_diff(class.size);
+        let scale = if distance == 0 {
+            1.0
+        } else {
+            class.typical_level() / known.class.typical_level()
+        };
         Some(KnownLevel {
             level: f64::from(known.level) * scale,
             levels: f64::from(known.levels),
-            distance: known.class.size.abs_diff(class.size),
+            distance,
         })
     }
 

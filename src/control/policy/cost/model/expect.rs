@@ -63,7 +63,7 @@ pub(super) struct KnownLevel {
 /// What blocks of a class are by themselves, from so many of them, and what a history adds, both at the class's typical
 /// length.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Content {
+pub(crate) struct Content {
     pub(super) level: f64,
     pub(super) levels: f64,
     pub(super) added: ExpectedAdded,
@@ -89,9 +89,37 @@ pub(crate) struct Known<'a> {
     gauge: f64,
 }
 
+impl Content {
+    /// The level that a block of this class and length is expected to have.
+    fn level_of(&self, class: BlockClass, plain_len: f64) -> Level {
+        let doubt = class.level_doubt() / (1.0 + self.levels);
+        let scale = class.scale(plain_len);
+        // No shadow shows what a history adds: as long as one hardly knows, it is tried on the best of hopes.
+        let added = if class.history {
+            class.added_scale(plain_len) * (self.added.level + self.added.doubt)
+        } else {
+            0.0
+        };
+        Level {
+            expected: scale * self.level + added,
+            most: scale * (self.level + doubt) + added,
+        }
+    }
+}
+
 impl<'a> Models<'a> {
     /// What is known for blocks of `class` with `plain_len` bytes.
     pub(crate) fn known(&self, class: BlockClass, plain_len: f64) -> Known<'a> {
+        self.known_of(class, plain_len, &self.content(class.without_history()))
+    }
+
+    /// .. where what such blocks are without history has been looked up.
+    pub(crate) fn known_of(
+        &self,
+        class: BlockClass,
+        plain_len: f64,
+        content: &Content,
+    ) -> Known<'a> {
         let (own, shared) = (self.own.class(class), self.shared.class(class));
         let measured = |known: &&&ClassModel| known.arms.iter().any(|arm| arm.strengths > 0.0);
         let gauge = own.as_ref().filter(measured).or(shared.as_ref());
@@ -101,7 +129,7 @@ impl<'a> Models<'a> {
             speed: self.speed,
             texture: class.texture,
             plain_len,
-            level: self.level(class, plain_len),
+            level: content.level_of(class, plain_len),
             gauge: gauge.map_or(1.0, |class| f64::from(class.gauge())),
         }
     }
@@ -111,26 +139,8 @@ impl<'a> Models<'a> {
         self.content(class).added.paired
     }
 
-    /// The level that a block of this class and length is expected to have.
-    fn level(&self, class: BlockClass, plain_len: f64) -> Level {
-        let content = self.content(class.without_history());
-        let (level, levels) = (content.level, content.levels);
-        let doubt = class.level_doubt() / (1.0 + levels);
-        let scale = class.scale(plain_len);
-        // No shadow shows what a history adds: as long as one hardly knows, it is tried on the best of hopes.
-        let added = if class.history {
-            class.added_scale(plain_len) * (content.added.level + content.added.doubt)
-        } else {
-            0.0
-        };
-        Level {
-            expected: scale * level + added,
-            most: scale * (level + doubt) + added,
-        }
-    }
-
     /// What is known of a class without history.
-    pub(super) fn content(&self, class: BlockClass) -> Content {
+    pub(crate) fn content(&self, class: BlockClass) -> Content {
         let (own, shared) = (self.own.level(class), self.shared.level(class));
         // What a stream's own blocks of quite another length were says less than others' of this one.
         let near =
