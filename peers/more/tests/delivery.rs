@@ -1,6 +1,14 @@
 //! Each family by itself, over the same link as when it is measured: whatever it delivers is compared
 //! with what was sent.
 
+#![cfg(any(
+    feature = "nats",
+    feature = "omq",
+    feature = "tonic",
+    feature = "ws",
+    feature = "zenoh"
+))]
+
 use std::path::Path;
 use std::process::Command;
 
@@ -57,6 +65,7 @@ fn run(family: &str) -> Vec<(String, Option<String>)> {
 }
 
 /// Whoever is built here runs here.
+#[cfg(any(feature = "omq", feature = "tonic", feature = "ws", feature = "zenoh"))]
 fn delivers(family: &str, members: usize) {
     let ran = run(family);
     // Over two links.
