@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// Why something did not do what it should.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// Said on stderr or in the table.
     Error(String),
     /// Nobody reads what is printed any more: not worth a word.
@@ -14,7 +14,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// `what` failed because of `error` and what lies behind it.
-    pub(crate) fn of(what: &str, error: &(dyn Error + 'static)) -> Self {
+    pub fn of(what: &str, error: &(dyn Error + 'static)) -> Self {
         let mut text = what.to_owned();
         let mut next = Some(error);
         while let Some(error) = next {

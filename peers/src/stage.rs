@@ -225,7 +225,7 @@ mod tests {
         for arm in ["zstd:3+history", "lz4", "lz4+history", "zstd:1"] {
             words.push(format!("tautline:{arm}"));
         }
-        let all = contestants::named(&words, false).expect("contestants");
+        let all = contestants::named(&words, false, &[]).expect("contestants");
         let stage = Stage::build().expect("runtimes");
         let loads = loads();
         // Every load without a rate; with one, that of every length.
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn plain_frames_are_as_long_as_their_messages_and_prefixes() {
         let stage = Stage::build().expect("runtimes");
-        let all = contestants::named(&["ld:none".to_owned()], false).expect("it is known");
+        let all = contestants::named(&["ld:none".to_owned()], false, &[]).expect("it is known");
         for load in loads() {
             let outcomes = stage.run(&load, Link(None), &all, 1);
             let expected = load.plain_bytes() + 4 * load.messages.len() as u64;
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn who_cannot_run_or_errs_is_out_with_the_reason_and_the_others_go_on() {
-        let mut all = contestants::named(&["ld:none".to_owned()], false).expect("it is known");
+        let mut all = contestants::named(&["ld:none".to_owned()], false, &[]).expect("it is known");
         for starts in [false, true] {
             all.push(Named {
                 name: "faulty".to_owned(),

@@ -1,6 +1,6 @@
 //! What carries the messages: one file for each way of doing it, and what they all keep to.
 //!
-//! A new one is a file with a [`Contestant`], and a line in [`named`].
+//! A new one is a file with a [`Contestant`], and a line in [`one`]; or a [`Family`] of another package.
 
 mod framed;
 mod sketch;
@@ -20,13 +20,13 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::failure::Failure;
 
 /// The messages of one pass, in order.
-pub(crate) type Messages = Arc<[Bytes]>;
+pub type Messages = Arc<[Bytes]>;
 
 /// What an end does.
-pub(crate) type Task<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
+pub type Task<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
 
 /// A way to bring messages from one end to the other.
-pub(crate) trait Contestant: fmt::Debug {
+pub trait Contestant: fmt::Debug {
     /// What it competes as.
     fn kind(&self) -> Kind;
 
@@ -40,7 +40,7 @@ pub(crate) trait Contestant: fmt::Debug {
 
 /// What a contestant stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// What one would use or write instead.
     Peer,
     /// What one would write who knew of blocks with history, with the best level known beforehand.
@@ -50,7 +50,7 @@ pub(crate) enum Kind {
 }
 
 /// The end that messages arrive at.
-pub(crate) trait Receiver: Send + Sync {
+pub trait Receiver: Send + Sync {
     /// Where the sender, or the relay before it, connects to.
     fn address(&self) -> SocketAddr;
 
@@ -59,7 +59,7 @@ pub(crate) trait Receiver: Send + Sync {
 }
 
 /// The end that messages come from.
-pub(crate) trait Sender: Send + Sync {
+pub trait Sender: Send + Sync {
     /// Sends the messages over a new connection, as fast as they are taken from it. The time is that
     /// just before the first of them was given away.
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant>;
@@ -67,7 +67,7 @@ pub(crate) trait Sender: Send + Sync {
 
 /// Compares what comes with what was sent.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub struct Inbox {
     sent: Messages,
     count: usize,
     complete_at: Option<Instant>,
@@ -83,7 +83,11 @@ impl Inbox {
     }
 
     /// The next message, as the application gets it.
-    pub(crate) fn deliver(&mut self, payload: &[u8]) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    ///
+    /// It is not the one that was sent, or one too many.
+    pub fn deliver(&mut self, payload: &[u8]) -> Result<(), Failure> {
         let number = self.count;
         let Some(sent) = self.sent.get(number) else {
             let text = format!("more than the {number} messages that were sent");
@@ -103,7 +107,8 @@ impl Inbox {
         Ok(())
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
+    /// Whether all have come.
+    pub fn is_complete(&self) -> bool {
         self.count == self.sent.len()
     }
 
@@ -121,8 +126,21 @@ impl Inbox {
     clippy::disallowed_methods,
     reason = "a measurement reads the clock; the core that is measured does not"
 )]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
+}
+
+/// Contestants that another package adds.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// What stands before the colon, and alone for all members.
+    pub name: &'static str,
+    /// What stands behind it.
+    pub settings: &'static [&'static str],
+    /// Makes the contestant of a setting, if there is one.
+    pub make: fn(&str) -> Option<Box<dyn Contestant>>,
+    /// A line or two for the help, without the names.
+    pub meaning: &'static str,
 }
 
 /// A contestant and what it is called.
@@ -132,12 +150,16 @@ pub(crate) struct Named {
     pub(crate) contestant: Box<dyn Contestant>,
 }
 
-/// Those that run if none are named.
+/// The families of this package.
 pub(crate) const DEFAULT: [&str; 4] = ["ld", "stream", "sketch", "tautline"];
 
 /// The members of a family, if the word is one's.
-fn family(word: &str) -> Option<&'static [&'static str]> {
-    Some(match word {
+fn members(word: &str, extra: &[Family]) -> Vec<String> {
+    if let Some(family) = extra.iter().find(|family| family.name == word) {
+        let named = |setting: &&str| format!("{word}:{setting}");
+        return family.settings.iter().map(named).collect();
+    }
+    let members: &[&str] = match word {
         "ld" => &["ld:none", "ld:lz4", "ld:zstd"],
         "stream" => &["stream:zstd-1", "stream:zstd-3"],
         "sketch" => &[
@@ -153,25 +175,23 @@ fn family(word: &str) -> Option<&'static [&'static str]> {
             "sketch:9/16KiB",
         ],
         "tautline" => &["tautline:cost", "tautline:none"],
-        _ => return None,
-    })
+        _ => &[],
+    };
+    members.iter().map(ToString::to_string).collect()
 }
 
 /// The contestants that the words name, each once. With a `guard`, those that have one limit their
 /// codec time by the processor load.
-pub(crate) fn named(words: &[String], guard: bool) -> Result<Vec<Named>, String> {
+pub(crate) fn named(words: &[String], guard: bool, extra: &[Family]) -> Result<Vec<Named>, String> {
     let mut all: Vec<Named> = Vec::new();
     for word in words {
-        let members = family(word).unwrap_or_default();
-        let alone = if members.is_empty() {
-            Some(word.as_str())
-        } else {
-            None
-        };
-        for name in members.iter().copied().chain(alone) {
-            let contestant = one(name, guard)?;
+        let mut names = members(word, extra);
+        if names.is_empty() {
+            names.push(word.clone());
+        }
+        for name in names {
+            let contestant = one(&name, guard, extra)?;
             if !all.iter().any(|known| known.name == name) {
-                let name = name.to_owned();
                 all.push(Named { name, contestant });
             }
         }
@@ -179,33 +199,50 @@ pub(crate) fn named(words: &[String], guard: bool) -> Result<Vec<Named>, String>
     Ok(all)
 }
 
-fn one(name: &str, guard: bool) -> Result<Box<dyn Contestant>, String> {
+fn one(name: &str, guard: bool, extra: &[Family]) -> Result<Box<dyn Contestant>, String> {
     let (family, setting) = name.split_once(':').unwrap_or((name, ""));
     let contestant: Option<Box<dyn Contestant>> = match family {
         "ld" => framed::Framing::named(setting).map(|it| Box::new(it) as _),
         "stream" => stream::Flushed::named(setting).map(|it| Box::new(it) as _),
         "sketch" => sketch::Blocks::named(setting).map(|it| Box::new(it) as _),
         "tautline" => Some(Box::new(tautline::Tautline::named(setting, guard)?)),
-        _ => None,
+        _ => extra
+            .iter()
+            .find(|known| known.name == family)
+            .and_then(|known| (known.make)(setting)),
     };
     contestant.ok_or_else(|| {
         format!(
             "`{name}` is no contestant (ld:none, ld:lz4, ld:zstd, stream:zstd-LEVEL, sketch:LEVEL, \
              sketch:LEVEL/16KiB, tautline:POLICY, or a family: {})",
-            DEFAULT.join(", ")
+            families(extra).join(", ")
         )
     })
 }
 
+/// Those that run if none are named.
+pub(crate) fn families(extra: &[Family]) -> Vec<&'static str> {
+    let extra = extra.iter().map(|family| family.name);
+    DEFAULT.into_iter().chain(extra).collect()
+}
+
 /// What contestants over TCP listen with.
-async fn listen() -> Result<(TcpListener, SocketAddr), Failure> {
+///
+/// # Errors
+///
+/// The system's.
+pub async fn listen() -> Result<(TcpListener, SocketAddr), Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     Ok((listener, address))
 }
 
 /// A connection whose small writes leave at once.
-async fn connect(to: SocketAddr) -> Result<TcpStream, Failure> {
+///
+/// # Errors
+///
+/// The system's.
+pub async fn connect(to: SocketAddr) -> Result<TcpStream, Failure> {
     let socket = TcpStream::connect(to).await?;
     socket.set_nodelay(true)?;
     Ok(socket)
@@ -221,13 +258,13 @@ mod tests {
 
     #[test]
     fn every_name_is_known_once_and_nothing_else_is() {
-        let all = named(&words(&DEFAULT), true).expect("all of them");
+        let all = named(&words(&DEFAULT), true, &[]).expect("all of them");
         assert_eq!(all.len(), 17);
-        let again = named(&words(&["ld:lz4", "ld", "ld:lz4"]), true).expect("known");
+        let again = named(&words(&["ld:lz4", "ld", "ld:lz4"]), true, &[]).expect("known");
         let names: Vec<_> = again.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["ld:lz4", "ld:none", "ld:zstd"]);
         for right in ["tautline:zstd:3+history", "sketch:22", "stream:zstd--7"] {
-            assert!(named(&words(&[right]), true).is_ok(), "{right}");
+            assert!(named(&words(&[right]), true, &[]).is_ok(), "{right}");
         }
         for wrong in [
             "",
@@ -247,8 +284,28 @@ mod tests {
             "tautline:zstd:99",
             "grpc",
         ] {
-            assert!(named(&words(&[wrong]), true).is_err(), "{wrong}");
+            assert!(named(&words(&[wrong]), true, &[]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_family_of_elsewhere_is_named_like_any_other() {
+        let extra = [Family {
+            name: "more",
+            settings: &["none", "lz4"],
+            make: |setting| {
+                let it = framed::Framing::named(setting)?;
+                Some(Box::new(it) as _)
+            },
+            meaning: "",
+        }];
+        let all = named(&words(&["more", "more:zstd", "ld:none"]), true, &extra).expect("known");
+        let names: Vec<_> = all.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["more:none", "more:lz4", "more:zstd", "ld:none"]);
+        for wrong in ["more:fast", "more:", "most"] {
+            assert!(named(&words(&[wrong]), true, &extra).is_err(), "{wrong}");
+        }
+        assert_eq!(families(&extra).last(), Some(&"more"));
     }
 
     #[test]
