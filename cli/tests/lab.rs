@@ -48,6 +48,37 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("text")
 }
 
+/// Of the tiny lab: tables, plots, and nothing from elsewhere.
+fn page_is_whole(page: &str) {
+    for words in [
+        "Lab: ",
+        "a tiny lab",
+        "what is packed is smaller",
+        "agrees",
+        "Messages by arm",
+        "Mean round trip so far",
+        "leech cpu",
+        "zstd:1",
+        "2 of 2",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    for figure in [
+        "plain: round trip by message",
+        "packed: round trip by message",
+        "The mean of all round trips so far",
+        "plain: messages by arm so far",
+        "packed: messages by arm so far",
+        "plain: a, first round",
+        "packed: a, first round",
+    ] {
+        assert!(page.contains(figure), "{figure}");
+    }
+    // A plot each, save that of a processor that has had no load.
+    assert!(page.matches("<svg role=\"img\"").count() >= 5);
+    assert!(!page.contains("<script") && !page.contains("href=\"http"));
+}
+
 #[test]
 fn a_scenario_leaves_a_folder_with_all_that_was_found() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -105,7 +136,12 @@ fn a_scenario_leaves_a_folder_with_all_that_was_found() {
             let first = chunks[10]["least"].as_f64().expect("a time");
             assert!(first > 0.001, "{first}");
         }
-        assert!(!run["samples"].as_array().expect("samples").is_empty());
+        // The last is of all messages, however soon it was over.
+        let samples = run["samples"].as_array().expect("samples");
+        let last = samples
+            .iter()
+            .rfind(|one| one["node"] == "a" && one["messages"].is_u64());
+        assert_eq!(last.expect("a sample")["messages"], 200);
         assert!(run["nodes"][1]["cpu"].as_f64() > Some(0.0));
         // Without the link it may all be over before the first sample.
         let loads = run["loads"].as_array().expect("loads");
@@ -133,22 +169,7 @@ fn a_scenario_leaves_a_folder_with_all_that_was_found() {
     let machine = std::fs::read(out.join("machine.json")).expect("a machine");
     serde_json::from_slice::<Value>(&machine).expect("JSON");
 
-    let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
-    for words in [
-        "Lab: ",
-        "a tiny lab",
-        "what is packed is smaller",
-        "agrees",
-        "Messages by arm",
-        "Mean round trip so far",
-        "leech cpu",
-        "zstd:1",
-        "2 of 2",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
-    assert!(page.matches("<svg role=\"img\"").count() >= 6);
-    assert!(!page.contains("<script") && !page.contains("href=\"http"));
+    page_is_whole(&std::fs::read_to_string(out.join("report.html")).expect("a page"));
     // The same page from the lines alone.
     let again = run(&["report", path(&out.join("lab.jsonl")), "--out", "-"]);
     assert!(again.status.success(), "{}", text(&again.stderr));

@@ -8,8 +8,9 @@ use tautline::session::{MAX_DECISIONS, StreamStats};
 use tautline::transport::{Address, Connection, Node};
 use tokio::sync::RwLock;
 
+use super::lock;
+use super::sampling::Sampler;
 use super::series::Series;
-use super::{Drivings, lock};
 use crate::failure::Failure;
 use crate::lab::protocol::{Drive, Driven, Switch, TrafficSample, Word};
 use crate::lab::traffic::workload;
@@ -91,11 +92,7 @@ impl Driving {
 }
 
 /// Sends all messages, or as many as the time is enough for.
-pub(super) async fn drive(
-    node: &Node,
-    order: Drive,
-    drivings: &Drivings,
-) -> Result<Driven, Failure> {
+pub(super) async fn drive(node: &Node, order: Drive, sampler: &Sampler) -> Result<Driven, Failure> {
     let workload = workload(&order)?;
     let address: Address = order.to.parse()?;
     let connection = node.connect(&address).await?;
@@ -109,11 +106,13 @@ pub(super) async fn drive(
         drive: RwLock::new(Some(drive)),
         arm: Mutex::default(),
     });
-    lock(drivings).push(Arc::clone(&driving));
+    sampler.add(Arc::clone(&driving)).await;
     // Samples are taken meanwhile: both read.
     if let Some(drive) = driving.drive.read().await.as_ref() {
         drive.over().await;
     }
+    // What came since the last sample, or all that there was.
+    sampler.say().await?;
     let gone = || Failure::Error(format!("traffic `{}` has no drive", order.name));
     let drive = driving.drive.write().await.take().ok_or_else(gone)?;
     let stats = match drive.streams(0).next() {

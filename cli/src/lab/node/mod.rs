@@ -3,11 +3,11 @@
 
 mod drive;
 mod echo;
+mod sampling;
 mod series;
 mod work;
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tautline::control::CpuGuardConfig;
@@ -16,9 +16,10 @@ use tautline::transport::{Address, Node, NodeConfig};
 use tautline::units::CpuLoad;
 use tokio::sync::mpsc;
 
-use self::drive::{Driving, drive};
-use super::protocol::{Order, Sample, Setup, Word};
-use crate::bench::clock::{monotonic_nanos, processor_nanos};
+use self::drive::drive;
+use self::sampling::Sampler;
+use super::protocol::{Order, Setup, Word};
+use crate::bench::clock::processor_nanos;
 use crate::failure::{Failure, say};
 use crate::process;
 
@@ -62,16 +63,15 @@ async fn serve(setup: Setup, mut orders: mpsc::UnboundedReceiver<String>) -> Res
         Err(Failure::Error(text)) => return tell(&Word::Failed(text)),
         Err(other) => return Err(other),
     };
-    let drivings: Drivings = Arc::default();
-    let sampling = sample(node.clone(), setup.sample, Arc::clone(&drivings));
-    let sampler = tokio::spawn(sampling);
+    let sampler = Sampler::new(node.clone());
+    let sampling = tokio::spawn(sampler.clone().run(setup.sample));
     while let Some(line) = orders.recv().await {
         match serde_json::from_str(&line)? {
             Order::Begin(_) => tell(&Word::Failed("it has begun".to_owned()))?,
             Order::Drive(order) => {
-                let (node, drivings) = (node.clone(), Arc::clone(&drivings));
+                let (node, sampler) = (node.clone(), sampler.clone());
                 tokio::spawn(async move {
-                    let word = match drive(&node, *order, &drivings).await {
+                    let word = match drive(&node, *order, &sampler).await {
                         Ok(driven) => Word::Driven(Box::new(driven)),
                         Err(Failure::Error(text)) => Word::Failed(text),
                         Err(_) => Word::Failed("interrupted".to_owned()),
@@ -81,7 +81,7 @@ async fn serve(setup: Setup, mut orders: mpsc::UnboundedReceiver<String>) -> Res
                 });
             }
             Order::Finish => {
-                sampler.abort();
+                sampling.abort();
                 tell(&Word::Finished { cpu: cpu_seconds() })?;
             }
         }
@@ -109,9 +109,6 @@ async fn begin(setup: &Setup) -> Result<Node, Failure> {
     Ok(node)
 }
 
-/// Traffic that goes on, or has ended.
-type Drivings = Arc<Mutex<Vec<Arc<Driving>>>>;
-
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -119,31 +116,4 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Processor time of this process, seconds.
 fn cpu_seconds() -> f64 {
     processor_nanos() as f64 / 1e9
-}
-
-/// Says every so often what the node is at.
-async fn sample(node: Node, period: f64, drivings: Drivings) {
-    let mut ticks = tokio::time::interval(Duration::from_secs_f64(period));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    loop {
-        ticks.tick().await;
-        let (load, budget) = node.load_and_budget();
-        let known: Vec<_> = lock(&drivings).clone();
-        let mut sample = Sample {
-            at: monotonic_nanos(),
-            cpu: cpu_seconds(),
-            load: load.get(),
-            budget: budget.map(|budget| budget.as_nanos_per_sec() as f64 / 1e9),
-            traffic: Vec::new(),
-        };
-        for driving in &known {
-            sample.traffic.extend(driving.sample().await);
-            if let Some(word) = driving.switches().await {
-                let _ = tell(&word);
-            }
-        }
-        if tell(&Word::Sample(sample)).is_err() {
-            return;
-        }
-    }
 }
