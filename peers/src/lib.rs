@@ -4,22 +4,28 @@
 //! The program `peers` is all of it. Packages whose dependencies nothing else should have add
 //! contestants of their own: [`run`].
 
+mod alone;
 mod contestants;
 mod failure;
 mod plan;
 mod stage;
 mod table;
+mod usage;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use crate::contestants::{
-    Contestant, Family, Inbox, Kind, Messages, Receiver, Sender, Task, connect, listen, now,
+    Contestant, Family, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, accept, connect,
+    gone, listen, now,
 };
 pub use crate::failure::Failure;
 
+use crate::alone::Asked;
+use crate::failure::say;
 use crate::plan::{Link, Take};
 use crate::stage::Stage;
 use crate::table::Cell;
@@ -46,6 +52,13 @@ struct Arguments {
     /// How often each takes its turn.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
+    /// How many messages are asked one by one each turn, each once the one before has come back: no
+    /// more than its link carries in a second. 0: none.
+    #[arg(long, default_value_t = 400)]
+    trips: usize,
+    /// Do not measure memory, for which each has one more turn in a process of its own.
+    #[arg(long)]
+    no_memory: bool,
     /// Do not limit tautline's codec time by the processor load, to which whoever has just had a turn
     /// adds.
     #[arg(long)]
@@ -53,6 +66,27 @@ struct Arguments {
     /// One JSON object for each contestant, corpus and link, and no tables.
     #[arg(long)]
     json: bool,
+    /// Measure memory, with the corpus at this place: what the program asks itself.
+    #[arg(long, hide = true)]
+    alone: Option<usize>,
+}
+
+impl Arguments {
+    /// For a process that measures one pass over the same messages.
+    fn same(&self) -> Vec<OsString> {
+        let mut same = Vec::new();
+        if let Some(take) = self.take {
+            same.push(format!("--take={take}").into());
+        }
+        if self.no_guard {
+            same.push("--no-guard".into());
+        }
+        if !self.corpus.is_empty() {
+            same.push("--corpus".into());
+            same.extend(self.corpus.iter().map(|file| file.clone().into_os_string()));
+        }
+        same
+    }
 }
 
 /// What the help says of contestants.
@@ -77,7 +111,15 @@ median s    from the first message's sending until the last one's receipt
 spread      from the least to the greatest time, over the median
 wire B      all that the sender wrote, from the connection's beginning to its end
 / peer      time over that of the best of all but sketch and tautline, by medians
-/ sketch    time over that of the best sketch; as the best of many, a lucky one"
+/ sketch    time over that of the best sketch; as the best of many, a lucky one
+CPU s/GB    processor time of both ends, connection and comparison of what came included, but not
+            the relay's, for 10^9 bytes of messages
+MiB         by how much the memory of a process of its own rises for both ends and the relay, and
+            what a server that it needs has
+p50, p99    of messages that are asked one by one: until each has come back
+
+The summary has the best peer by time, and its processor time and memory; but of p50 and p99 the
+least that any peer has."
     )
 }
 
@@ -116,12 +158,25 @@ fn arguments(extra: &[Family]) -> Result<Arguments, Failure> {
 fn measure(arguments: &Arguments, extra: &[Family]) -> Result<(), Failure> {
     let contestants =
         contestants::named(&arguments.peer, !arguments.no_guard, extra).map_err(Failure::Error)?;
-    let loads = plan::loads(&arguments.corpus, arguments.take)?;
+    let loads = plan::loads(&arguments.corpus, arguments.take, arguments.alone)?;
+    if let (Some(_), [load], &[link]) = (arguments.alone, &loads[..], &arguments.link[..]) {
+        return say!("{}", alone::measure(load, link, &contestants)?);
+    }
     let stage = Stage::build()?;
     let mut cells = Vec::new();
     for &link in &arguments.link {
-        for load in &loads {
-            let outcomes = stage.run(load, link, &contestants, arguments.rounds as usize);
+        for (place, load) in loads.iter().enumerate() {
+            let (rounds, trips) = (arguments.rounds as usize, load.trips(arguments.trips, link));
+            let mut outcomes = stage.run(load, link, &contestants, rounds, trips);
+            if !arguments.no_memory {
+                let asked = |peer: &str| Asked {
+                    place,
+                    link,
+                    peer: peer.to_owned(),
+                    same: arguments.same(),
+                };
+                stage.measure_memory(asked, &mut outcomes);
+            }
             let cell = Cell {
                 load,
                 link,

@@ -98,6 +98,16 @@ impl FromStr for Take {
     }
 }
 
+/// As it is read.
+impl fmt::Display for Take {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Messages(count) => write!(f, "{count}"),
+            Self::Bytes(bytes) => write!(f, "{bytes}B"),
+        }
+    }
+}
+
 impl Take {
     /// The first of `messages`, at least one of them if there is any. Asks for no more than it takes
     /// and one: generators never end.
@@ -135,10 +145,31 @@ impl Load {
     pub(crate) fn longest(&self) -> usize {
         self.messages.iter().map(Bytes::len).max().unwrap_or(0)
     }
+
+    /// How many messages, from the first, are asked one by one: no more than `most`, and than the
+    /// link takes in so long, uncompressed. A few at least, as long as there are any.
+    pub(crate) fn trips(&self, most: usize, link: Link) -> usize {
+        /// Arbitrary, both.
+        const SECONDS: f64 = 1.0;
+        const FEW: usize = 3;
+        /// Without a limit, as if it were so fast. Arbitrary.
+        const FAST: f64 = 1e9;
+        let mut left = link.0.unwrap_or(FAST) / 8.0 * SECONDS;
+        let fitting = self.messages.iter().take_while(|message| {
+            left -= message.len() as f64;
+            left >= 0.0
+        });
+        fitting.count().max(FEW).min(self.messages.len()).min(most)
+    }
 }
 
-/// The messages of the files, or made-up ones of every kind if there are no files.
-pub(crate) fn loads(files: &[PathBuf], take: Option<Take>) -> Result<Vec<Load>, Failure> {
+/// The messages of the files, or made-up ones of every kind if there are no files; or `only` those at
+/// one place of them.
+pub(crate) fn loads(
+    files: &[PathBuf],
+    take: Option<Take>,
+    only: Option<usize>,
+) -> Result<Vec<Load>, Failure> {
     /// Of each kind. Arbitrary; a second at 10 Mbit/s, uncompressed.
     const MADE_UP: Take = Take::Bytes(1_250_000);
     const SEED: u64 = 7;
@@ -152,6 +183,7 @@ pub(crate) fn loads(files: &[PathBuf], take: Option<Take>) -> Result<Vec<Load>, 
         Content::Media,
     ];
 
+    let is_wanted = |place: usize| only.is_none_or(|only| only == place);
     if files.is_empty() {
         let made_up = |content: Content| Load {
             name: format!("made-up {}", content.name()),
@@ -160,10 +192,15 @@ pub(crate) fn loads(files: &[PathBuf], take: Option<Take>) -> Result<Vec<Load>, 
                 .of(Generator::new(content, SEED))
                 .into(),
         };
-        return Ok(KINDS.into_iter().map(made_up).collect());
+        let kinds = KINDS.into_iter().enumerate();
+        let wanted = kinds.filter(|(place, _)| is_wanted(*place));
+        return Ok(wanted.map(|(_, kind)| made_up(kind)).collect());
     }
     let mut loads = Vec::new();
-    for file in files {
+    for (place, file) in files.iter().enumerate() {
+        if !is_wanted(place) {
+            continue;
+        }
         let corpus = Corpus::read(file, None)?;
         let name = corpus.name().to_owned();
         // Copies, each in memory of its own, as an application's are.
@@ -235,12 +272,28 @@ mod tests {
 
     #[test]
     fn without_files_every_kind_is_made_up() {
-        let loads = loads(&[], Some(Take::Messages(3))).expect("made up");
-        assert_eq!(loads.len(), 7);
-        for load in loads {
+        let all = loads(&[], Some(Take::Messages(3)), None).expect("made up");
+        assert_eq!(all.len(), 7);
+        let one = loads(&[], Some(Take::Messages(3)), Some(4)).expect("made up");
+        assert_eq!((one.len(), &one[0].name), (1, &all[4].name));
+        for load in all {
             assert_eq!(load.messages.len(), 3, "{}", load.name);
             assert!(load.longest() as u64 * 3 >= load.plain_bytes());
         }
+    }
+
+    #[test]
+    fn trips_fit_the_link_and_are_a_few_at_least() {
+        let load = Load {
+            name: "some".to_owned(),
+            messages: vec![Bytes::from(vec![0; 1000]); 50].into(),
+        };
+        let trips = |most, link: &str| load.trips(most, link.parse().expect("a link"));
+        assert_eq!(trips(400, "none"), 50);
+        assert_eq!(trips(20, "1Gbit"), 20);
+        assert_eq!(trips(400, "80kbit"), 10);
+        assert_eq!(trips(400, "1kbit"), 3);
+        assert_eq!(trips(0, "none"), 0);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! All in one process: whatever a contestant is made of runs without being started and found, and one
-//! clock serves both ends. Each pass is a connection of its own.
+//! clock serves both ends. A turn is two connections: one for messages one way, as fast as they can be
+//! given away, and one for messages that are asked one by one.
 
 use std::io::IsTerminal;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,10 +17,12 @@ use tautline::relay::Relay;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::contestants::{Inbox, Named, Receiver, Sender};
+use crate::alone::{self, Asked};
+use crate::contestants::{Inbox, Messages, Named, Receiver, Sender, Task, Trips};
 use crate::failure::Failure;
 use crate::plan::{self, Link, Load};
 use crate::table::{Outcome, Pass};
+use crate::usage::{self, Bystanders};
 
 /// Of each end's runtime and the relay's, as in `tautline bench`.
 const WORKERS: usize = 2;
@@ -30,15 +33,16 @@ pub(crate) struct Stage {
     sender: Runtime,
     relay: Runtime,
     receiver: Runtime,
+    /// The relay's threads, and that which it is all run from.
+    bystanders: Bystanders,
 }
 
 /// A contestant's ends and what is between them.
 struct Track {
     sender: Arc<dyn Sender>,
     receiver: Arc<dyn Receiver>,
-    relay: Relay,
-    /// The relay's.
-    address: SocketAddr,
+    /// To where messages go one way, and to where one asks.
+    relays: [(Relay, SocketAddr); 2],
 }
 
 /// A contestant's ends, on their way.
@@ -51,46 +55,60 @@ impl Starting {
     async fn track(mut self, link: Link) -> Result<Track, Failure> {
         let receiver = (&mut self.receiver.0).await??;
         let sender = (&mut self.sender.0).await??;
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let relay = Relay::start(listen, receiver.address(), link.config())
-            .map_err(|error| Failure::of("the relay", &error))?;
-        let address = relay
-            .local_addr()
-            .tcp()
-            .ok_or_else(|| Failure::Error("the relay has no address".to_owned()))?;
+        let relay = |to: SocketAddr| {
+            let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let relay = Relay::start(listen, to, link.config())
+                .map_err(|error| Failure::of("the relay", &error))?;
+            let address = relay
+                .local_addr()
+                .tcp()
+                .ok_or_else(|| Failure::Error("the relay has no address".to_owned()))?;
+            Ok::<_, Failure>((relay, address))
+        };
+        let relays = [relay(receiver.address())?, relay(receiver.echo_address())?];
         Ok(Track {
             sender,
             receiver,
-            relay,
-            address,
+            relays,
         })
     }
 }
 
 impl Stage {
     pub(crate) fn build() -> Result<Self, Failure> {
-        let runtime = || {
+        let runtime = |bystanders: Option<Bystanders>| {
             tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(WORKERS)
+                .on_thread_start(move || {
+                    if let Some(bystanders) = &bystanders {
+                        bystanders.add_this();
+                    }
+                })
                 .enable_all()
                 .build()
                 .map_err(|error| Failure::of("the runtime does not start", &error))
         };
+        let bystanders = Bystanders::default();
+        bystanders.add_this();
         Ok(Self {
-            sender: runtime()?,
-            relay: runtime()?,
-            receiver: runtime()?,
+            sender: runtime(None)?,
+            relay: runtime(Some(bystanders.clone()))?,
+            receiver: runtime(None)?,
+            bystanders,
         })
     }
 
-    /// All rounds of one table. A contestant that fails is out of it, with the reason.
+    /// All turns of one table. A contestant that fails is out of it, with the reason. `trips`: how
+    /// many messages, from the first, are asked one by one in each turn.
     pub(crate) fn run(
         &self,
         load: &Load,
         link: Link,
         contestants: &[Named],
         rounds: usize,
+        trips: usize,
     ) -> Vec<Outcome> {
+        let asked: Messages = load.messages[..trips.min(load.messages.len())].into();
         self.relay.block_on(async {
             let mut outcomes = Vec::new();
             let mut tracks = Vec::new();
@@ -127,18 +145,26 @@ impl Stage {
                         contestants.len(),
                         contestants[number].name,
                     ));
-                    match self.pass(track, load).await {
-                        Ok(pass) => outcomes[number].passes.push(pass),
-                        Err(failure) => {
-                            outcomes[number].failed = Some(failure.text());
-                            tracks[number] = None;
-                        }
+                    let outcome = &mut outcomes[number];
+                    if let Err(failure) = self.turn(track, load, &asked, outcome).await {
+                        outcome.failed = Some(failure.text());
+                        tracks[number] = None;
                     }
                 }
             }
             show_progress("");
             outcomes
         })
+    }
+
+    /// What each takes, one after another, in processes of their own.
+    pub(crate) fn measure_memory(&self, asked: impl Fn(&str) -> Asked, outcomes: &mut [Outcome]) {
+        for outcome in outcomes.iter_mut().filter(|outcome| outcome.has_run()) {
+            show_progress(&format!("memory of {}", outcome.name));
+            let taken = self.relay.block_on(alone::ask(&asked(&outcome.name)));
+            outcome.memory = Some(taken.map_err(Failure::text));
+        }
+        show_progress("");
     }
 
     fn start(&self, named: &Named, longest: usize) -> Starting {
@@ -149,31 +175,65 @@ impl Stage {
         }
     }
 
-    /// One connection.
+    async fn turn(
+        &self,
+        track: &Track,
+        load: &Load,
+        asked: &Messages,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        outcome.passes.push(self.pass(track, load).await?);
+        if !asked.is_empty() {
+            outcome.trips.extend(self.trips(track, asked).await?);
+        }
+        Ok(())
+    }
+
+    /// One way, over a connection.
     async fn pass(&self, track: &Track, load: &Load) -> Result<Pass, Failure> {
-        let before = track.relay.stats().forward;
+        let (relay, address) = &track.relays[0];
+        let processes = track.receiver.processes();
+        let before = relay.stats().forward;
+        let cpu_before = self.bystanders.others(&processes);
         let inbox = Inbox::new(Arc::clone(&load.messages));
-        let mut receiving = Running(
-            self.receiver
-                .spawn(Arc::clone(&track.receiver).receive(inbox)),
-        );
-        let messages = Arc::clone(&load.messages);
-        let mut sending = Running(
-            self.sender
-                .spawn(Arc::clone(&track.sender).send(track.address, messages)),
-        );
-        let both = async {
-            tokio::try_join!(async { (&mut sending.0).await? }, async {
-                (&mut receiving.0).await?
-            },)
-        };
-        let (began, inbox) = tokio::time::timeout(PASS_LIMIT, both)
-            .await
-            .map_err(|_| Failure::Error(format!("longer than {} s", PASS_LIMIT.as_secs())))??;
+        let receiving = Arc::clone(&track.receiver).receive(inbox);
+        let sending = Arc::clone(&track.sender).send(*address, Arc::clone(&load.messages));
+        let (began, inbox) = self.both(sending, receiving).await?;
+        let cpu = self.bystanders.others(&processes);
+        let peaks = processes.into_iter().filter_map(usage::peak_of);
         Ok(Pass {
             seconds: inbox.finish()?.duration_since(began).as_secs_f64(),
-            wire_bytes: track.relay.stats().forward - before,
+            wire_bytes: relay.stats().forward - before,
+            cpu_seconds: cpu.zip(cpu_before).map(|(cpu, before)| cpu - before),
+            elsewhere: peaks.sum(),
         })
+    }
+
+    /// One by one, over another.
+    async fn trips(&self, track: &Track, asked: &Messages) -> Result<Vec<Duration>, Failure> {
+        let (_, address) = track.relays[1];
+        let answering = Arc::clone(&track.receiver).echo(asked.len());
+        let asking = Arc::clone(&track.sender).ask(address, Trips::new(Arc::clone(asked)));
+        let (trips, ()) = self.both(asking, answering).await?;
+        trips.finish()
+    }
+
+    /// Both ends of a connection, until both are through with it.
+    async fn both<S: Send + 'static, R: Send + 'static>(
+        &self,
+        sender: Task<S>,
+        receiver: Task<R>,
+    ) -> Result<(S, R), Failure> {
+        let mut receiver = Running(self.receiver.spawn(receiver));
+        let mut sender = Running(self.sender.spawn(sender));
+        let both = async {
+            tokio::try_join!(async { (&mut sender.0).await? }, async {
+                (&mut receiver.0).await?
+            })
+        };
+        tokio::time::timeout(PASS_LIMIT, both)
+            .await
+            .map_err(|_| Failure::Error(format!("longer than {} s", PASS_LIMIT.as_secs())))?
     }
 }
 
@@ -198,12 +258,15 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::contestants::{self, Contestant, Kind, Messages, Task, now};
+    use crate::contestants::{self, Contestant, Kind, now};
     use crate::plan::Take;
+
+    /// Asked one by one.
+    const TRIPS: usize = 12;
 
     /// Some of each kind, and the lengths that are special.
     fn loads() -> Vec<Load> {
-        let mut loads = plan::loads(&[], Some(Take::Bytes(70_000))).expect("made up");
+        let mut loads = plan::loads(&[], Some(Take::Bytes(70_000)), None).expect("made up");
         let special = [0, 1, 3, 70_000, 0, 8192, 4, 300_000, 65_536];
         loads.push(Load {
             name: "special".to_owned(),
@@ -232,14 +295,18 @@ mod tests {
         let fast = loads.iter().map(|load| (load, Link(None)));
         let slow = loads.last().map(|load| (load, Link(Some(1e9))));
         for (load, link) in fast.chain(slow) {
-            for outcome in stage.run(load, link, &all, 2) {
+            for outcome in stage.run(load, link, &all, 2, TRIPS) {
                 assert_eq!(outcome.cannot_run, None, "{} {}", load.name, outcome.name);
                 assert_eq!(outcome.failed, None, "{} {}", load.name, outcome.name);
                 assert_eq!(outcome.passes.len(), 2);
+                let trips = TRIPS.min(load.messages.len());
+                assert_eq!(outcome.trips.len(), 2 * trips, "{}", outcome.name);
                 for pass in outcome.passes {
                     assert!(pass.seconds > 0.0);
                     // That it all went through the relay; what repeats itself becomes very small.
                     assert!(pass.wire_bytes > 100, "{} {}", load.name, outcome.name);
+                    let cpu = pass.cpu_seconds;
+                    assert!(cpu.is_none_or(|cpu| cpu > 0.0), "{cpu:?}");
                 }
             }
         }
@@ -250,7 +317,7 @@ mod tests {
         let stage = Stage::build().expect("runtimes");
         let all = contestants::named(&["ld:none".to_owned()], false, &[]).expect("it is known");
         for load in loads() {
-            let outcomes = stage.run(&load, Link(None), &all, 1);
+            let outcomes = stage.run(&load, Link(None), &all, 1, 0);
             let expected = load.plain_bytes() + 4 * load.messages.len() as u64;
             assert_eq!(outcomes[0].passes[0].wire_bytes, expected);
         }
@@ -295,11 +362,19 @@ mod tests {
                 Ok(inbox)
             })
         }
+
+        fn echo(self: Arc<Self>, _count: usize) -> Task<()> {
+            Box::pin(async { Ok(()) })
+        }
     }
 
     impl Sender for Wrong {
         fn send(self: Arc<Self>, _to: SocketAddr, _messages: Messages) -> Task<Instant> {
             Box::pin(async { Ok(now()) })
+        }
+
+        fn ask(self: Arc<Self>, _to: SocketAddr, trips: Trips) -> Task<Trips> {
+            Box::pin(async { Ok(trips) })
         }
     }
 
@@ -314,7 +389,7 @@ mod tests {
         }
         let stage = Stage::build().expect("runtimes");
         let load = &loads()[0];
-        let outcomes = stage.run(load, Link(None), &all, 3);
+        let outcomes = stage.run(load, Link(None), &all, 3, 2);
         assert_eq!(outcomes[0].passes.len(), 3);
         assert_eq!(outcomes[1].cannot_run.as_deref(), Some("no such broker"));
         let failed = outcomes[2].failed.as_deref().unwrap_or_default();

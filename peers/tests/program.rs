@@ -58,12 +58,17 @@ fn every_contestant_has_a_line_of_json_for_every_corpus_and_link() {
         assert_eq!(row["corpus"], "some.jsonl");
         assert_eq!(row["messages"], 50);
         assert_eq!(row["times"].as_array().map(Vec::len), Some(2));
+        assert_eq!(row["trips"], 100);
         for field in [
             "seconds",
             "messages_per_s",
             "wire_bytes",
             "to_best_peer",
             "to_best_sketch",
+            "trip_p50_s",
+            "trip_p99_s",
+            "cpu_s_per_gb",
+            "memory_bytes",
         ] {
             assert!(
                 row[field].as_f64().is_some_and(|it| it > 0.0),
@@ -75,7 +80,15 @@ fn every_contestant_has_a_line_of_json_for_every_corpus_and_link() {
 
 #[test]
 fn without_files_messages_are_made_up_and_one_table_ends_it() {
-    let output = peers(&["--peer", "ld:none", "--take", "5", "--rounds", "1"]);
+    let output = peers(&[
+        "--peer",
+        "ld:none,tautline:none",
+        "--take",
+        "5",
+        "--rounds",
+        "1",
+        "--no-guard",
+    ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let printed = text(&output.stdout);
     assert!(printed.contains("made-up telecom over an unlimited link: 5 messages"));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use async_nats::{Client, ConnectOptions, Subscriber};
 use futures_util::StreamExt;
 use tautline_peers::{
-    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, now,
+    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, gone, now,
 };
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
@@ -46,8 +46,8 @@ impl Contestant for Nats {
             Ok(Arc::new(Subscribed {
                 subscriber: Mutex::new(subscriber),
                 address,
-                _client: client,
-                _server: server,
+                client,
+                server,
             }) as _)
         })
     }
@@ -102,14 +102,25 @@ impl Sender for Nats {
             Ok(began)
         })
     }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
+        Box::pin(async move {
+            let client = async_nats::connect(to.to_string()).await?;
+            while let Some(message) = trips.ask() {
+                trips.answered(&client.request(SUBJECT, message).await?.payload)?;
+            }
+            client.drain().await?;
+            Ok(trips)
+        })
+    }
 }
 
 struct Subscribed {
     /// One pass at a time.
     subscriber: Mutex<Subscriber>,
     address: SocketAddr,
-    _client: Client,
-    _server: Child,
+    client: Client,
+    server: Child,
 }
 
 impl Receiver for Subscribed {
@@ -121,13 +132,26 @@ impl Receiver for Subscribed {
         Box::pin(async move {
             let mut subscriber = self.subscriber.lock().await;
             while !inbox.is_complete() {
-                let message = subscriber
-                    .next()
-                    .await
-                    .ok_or_else(|| Failure::Error("the server is gone".to_owned()))?;
+                let message = subscriber.next().await.ok_or_else(gone)?;
                 inbox.deliver(&message.payload)?;
             }
             Ok(inbox)
         })
+    }
+
+    fn echo(self: Arc<Self>, count: usize) -> Task<()> {
+        Box::pin(async move {
+            let mut subscriber = self.subscriber.lock().await;
+            for _ in 0..count {
+                let message = subscriber.next().await.ok_or_else(gone)?;
+                let to = message.reply.ok_or_else(gone)?;
+                self.client.publish(to, message.payload).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.server.id().into_iter().collect()
     }
 }

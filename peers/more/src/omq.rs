@@ -1,4 +1,4 @@
-//! `omq`: `ZeroMQ`, from a PUSH to a PULL socket.
+//! `omq`: `ZeroMQ`, from a PUSH to a PULL socket; asked by a REQ socket of a REP socket.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use omq_tokio::{Message, Options, Socket, SocketType};
 use tautline_peers::{
-    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, now,
+    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, now,
 };
 
 pub(crate) const FAMILY: Family = Family {
     name: "omq",
     settings: &["tcp", "lz4", "zstd", "lz4+dict", "zstd+dict"],
     make: |setting| Omq::named(setting).map(|it| Box::new(it) as _),
-    meaning: "ZeroMQ (omq-tokio), PUSH to PULL, over tcp, lz4+tcp, zstd+tcp; with its trained\n\
+    meaning: "ZeroMQ (omq-tokio), PUSH to PULL and REQ to REP, over tcp, lz4+tcp, zstd+tcp; with its trained\n\
               dictionaries, as it advises for messages of less than 1 KiB",
 };
 
@@ -47,6 +47,32 @@ impl Omq {
             .linger(PATIENCE);
         Ok(Socket::try_new(kind, options)?)
     }
+
+    async fn bind(self, kind: SocketType) -> Result<(Socket, SocketAddr), Failure> {
+        let socket = self.socket(kind)?;
+        let endpoint = format!("{}://127.0.0.1:0", self.scheme);
+        let endpoint = socket.bind(endpoint.as_str()).await?.to_string();
+        let address = endpoint.rsplit('/').next().unwrap_or_default();
+        let address = address.parse()?;
+        Ok((socket, address))
+    }
+
+    async fn connect(self, kind: SocketType, to: SocketAddr) -> Result<Socket, Failure> {
+        let socket = self.socket(kind)?;
+        let endpoint = format!("{}://{to}", self.scheme);
+        socket.connect(endpoint.as_str()).await?;
+        socket.wait_connected(1, PATIENCE).await?;
+        Ok(socket)
+    }
+}
+
+/// The one part that it has.
+fn payload(message: &Message) -> Result<&[u8], Failure> {
+    if message.len() == 1 {
+        return Ok(&message[0]);
+    }
+    let text = format!("a message of {} parts", message.len());
+    Err(Failure::Error(text))
 }
 
 impl Contestant for Omq {
@@ -57,12 +83,14 @@ impl Contestant for Omq {
     fn receiver(&self, _longest: usize) -> Task<Arc<dyn Receiver>> {
         let omq = *self;
         Box::pin(async move {
-            let socket = omq.socket(SocketType::Pull)?;
-            let endpoint = format!("{}://127.0.0.1:0", omq.scheme);
-            let endpoint = socket.bind(endpoint.as_str()).await?.to_string();
-            let address = endpoint.rsplit('/').next().unwrap_or_default();
-            let address = address.parse()?;
-            Ok(Arc::new(Pull { socket, address }) as _)
+            let (pull, address) = omq.bind(SocketType::Pull).await?;
+            let (reply, echo_address) = omq.bind(SocketType::Rep).await?;
+            Ok(Arc::new(Bound {
+                pull,
+                address,
+                reply,
+                echo_address,
+            }) as _)
         })
     }
 
@@ -75,10 +103,7 @@ impl Contestant for Omq {
 impl Sender for Omq {
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
         Box::pin(async move {
-            let socket = self.socket(SocketType::Push)?;
-            let endpoint = format!("{}://{to}", self.scheme);
-            socket.connect(endpoint.as_str()).await?;
-            socket.wait_connected(1, PATIENCE).await?;
+            let socket = self.connect(SocketType::Push, to).await?;
             let began = now();
             for message in messages.iter() {
                 socket.send(Message::single(message.clone())).await?;
@@ -87,14 +112,28 @@ impl Sender for Omq {
             Ok(began)
         })
     }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
+        Box::pin(async move {
+            let socket = self.connect(SocketType::Req, to).await?;
+            while let Some(message) = trips.ask() {
+                socket.send(Message::single(message)).await?;
+                trips.answered(payload(&socket.recv().await?)?)?;
+            }
+            socket.close().await?;
+            Ok(trips)
+        })
+    }
 }
 
-struct Pull {
-    socket: Socket,
+struct Bound {
+    pull: Socket,
     address: SocketAddr,
+    reply: Socket,
+    echo_address: SocketAddr,
 }
 
-impl Receiver for Pull {
+impl Receiver for Bound {
     fn address(&self) -> SocketAddr {
         self.address
     }
@@ -103,14 +142,23 @@ impl Receiver for Pull {
         Box::pin(async move {
             // Connections come and go behind the socket: their ends are not seen.
             while !inbox.is_complete() {
-                let message = self.socket.recv().await?;
-                if message.len() != 1 {
-                    let text = format!("a message of {} parts", message.len());
-                    return Err(Failure::Error(text));
-                }
-                inbox.deliver(&message[0])?;
+                inbox.deliver(payload(&self.pull.recv().await?)?)?;
             }
             Ok(inbox)
+        })
+    }
+
+    fn echo_address(&self) -> SocketAddr {
+        self.echo_address
+    }
+
+    fn echo(self: Arc<Self>, count: usize) -> Task<()> {
+        Box::pin(async move {
+            for _ in 0..count {
+                let message = self.reply.recv().await?;
+                self.reply.send(message).await?;
+            }
+            Ok(())
         })
     }
 }

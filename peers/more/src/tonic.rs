@@ -1,6 +1,7 @@
-//! `tonic`: gRPC, one call that streams messages of one field of bytes to the server.
+//! `tonic`: gRPC, one call that streams messages of one field of bytes to the server, or there and back.
 
 use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +12,16 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::uri::PathAndQuery;
 use tautline_peers::{
-    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, listen, now,
+    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, accept,
+    gone, listen, now,
 };
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tonic::body::Body;
-use tonic::codec::CompressionEncoding;
-use tonic::server::ClientStreamingService;
-use tonic::transport::{Endpoint, Server};
+use tonic::client::Grpc as Client;
+use tonic::codec::{Codec, CompressionEncoding};
+use tonic::server::{ClientStreamingService, StreamingService};
+use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
@@ -27,10 +30,11 @@ pub(crate) const FAMILY: Family = Family {
     name: "tonic",
     settings: &["none", "gzip", "zstd"],
     make: |setting| Grpc::named(setting).map(|it| Box::new(it) as _),
-    meaning: "gRPC (tonic), one call that streams to the server; its compression of each message",
+    meaning: "gRPC (tonic), one call that streams to the server, or both ways; its compression of each message",
 };
 
-const PATH: &str = "/peers.Peers/Send";
+const SEND: &str = "/peers.Peers/Send";
+const ECHO: &str = "/peers.Peers/Echo";
 
 /// What `message Packet { bytes payload = 1; }` would become.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -79,17 +83,24 @@ impl Contestant for Grpc {
     }
 }
 
+impl Grpc {
+    async fn connect(self, to: SocketAddr) -> Result<Client<Channel>, Failure> {
+        let endpoint = Endpoint::from_shared(format!("http://{to}"))?;
+        let mut client = Client::new(endpoint.connect().await?)
+            .max_encoding_message_size(usize::MAX)
+            .max_decoding_message_size(usize::MAX);
+        if let Some(encoding) = self.encoding {
+            client = client.send_compressed(encoding).accept_compressed(encoding);
+        }
+        client.ready().await?;
+        Ok(client)
+    }
+}
+
 impl Sender for Grpc {
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
         Box::pin(async move {
-            let endpoint = Endpoint::from_shared(format!("http://{to}"))?;
-            let channel = endpoint.connect().await?;
-            let mut client =
-                tonic::client::Grpc::new(channel).max_encoding_message_size(usize::MAX);
-            if let Some(encoding) = self.encoding {
-                client = client.send_compressed(encoding);
-            }
-            client.ready().await?;
+            let mut client = self.connect(to).await?;
             let packets = (0..messages.len()).map(move |number| Packet {
                 payload: messages[number].clone(),
             });
@@ -97,11 +108,39 @@ impl Sender for Grpc {
             client
                 .client_streaming(
                     Request::new(stream::iter(packets)),
-                    PathAndQuery::from_static(PATH),
+                    PathAndQuery::from_static(SEND),
                     ProstCodec::<Packet, ()>::default(),
                 )
                 .await?;
             Ok(began)
+        })
+    }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
+        Box::pin(async move {
+            let mut client = self.connect(to).await?;
+            let (give, take) = mpsc::channel(1);
+            let packets = stream::unfold(take, |mut take| async {
+                let payload = take.recv().await?;
+                Some((Packet { payload }, take))
+            });
+            let answers = client
+                .streaming(
+                    Request::new(packets),
+                    PathAndQuery::from_static(ECHO),
+                    ProstCodec::<Packet, Packet>::default(),
+                )
+                .await?;
+            let mut answers = answers.into_inner();
+            while let Some(message) = trips.ask() {
+                give.send(message).await?;
+                let answer = answers.message().await?.ok_or_else(gone)?;
+                trips.answered(&answer.payload)?;
+            }
+            drop(give);
+            // Until the server has seen the end.
+            while answers.message().await?.is_some() {}
+            Ok(trips)
         })
     }
 }
@@ -119,31 +158,44 @@ impl Receiver for GrpcReceiver {
 
     fn receive(self: Arc<Self>, inbox: Inbox) -> Task<Inbox> {
         Box::pin(async move {
-            let (socket, _) = self.listener.accept().await?;
-            socket.set_nodelay(true)?;
             let (give, take) = oneshot::channel();
-            let ended = Arc::new(Notify::new());
-            let call = Call {
-                inbox: Some(inbox),
-                give: Some(give),
-                ended: Arc::clone(&ended),
-            };
-            let service = Peers {
-                encoding: self.encoding,
-                call: Arc::new(Mutex::new(Some(call))),
-            };
-            // No other connection comes; this one ends with the call.
-            let sockets = stream::iter([Ok::<_, Infallible>(socket)]).chain(stream::pending());
-            Server::builder()
-                .serve_with_incoming_shutdown(service, sockets, ended.notified())
-                .await?;
+            self.serve(Some((inbox, give))).await?;
             take.await
                 .map_err(|_| Failure::Error("the sender called nothing".to_owned()))?
         })
     }
+
+    fn echo(self: Arc<Self>, _count: usize) -> Task<()> {
+        Box::pin(async move { self.serve(None).await })
+    }
 }
 
-/// What `service Peers { rpc Send(stream Packet) returns (google.protobuf.Empty); }` would become.
+impl GrpcReceiver {
+    /// One connection and its one call: one that delivers, or one that has all sent back.
+    async fn serve(&self, delivery: Option<Delivery>) -> Result<(), Failure> {
+        let socket = accept(&self.listener).await?;
+        let ended = Arc::new(Notify::new());
+        let call = Call {
+            delivery,
+            ended: Arc::clone(&ended),
+        };
+        let service = Peers {
+            encoding: self.encoding,
+            call: Arc::new(Mutex::new(Some(call))),
+        };
+        // No other connection comes; this one ends with the call.
+        let sockets = stream::iter([Ok::<_, Infallible>(socket)]).chain(stream::pending());
+        Ok(Server::builder()
+            .serve_with_incoming_shutdown(service, sockets, ended.notified())
+            .await?)
+    }
+}
+
+/// To be filled, and where it goes then.
+type Delivery = (Inbox, oneshot::Sender<Result<Inbox, Failure>>);
+
+/// What `service Peers { rpc Send(stream Packet) returns (google.protobuf.Empty); rpc Echo(stream Packet)
+/// returns (stream Packet); }` would become.
 #[derive(Clone)]
 struct Peers {
     encoding: Option<CompressionEncoding>,
@@ -170,20 +222,32 @@ impl Service<http::Request<Body>> for Peers {
             let Some(call) = call else {
                 return Ok(Status::resource_exhausted("one call only").into_http());
             };
-            let codec = ProstCodec::<(), Packet>::default();
-            let mut grpc = tonic::server::Grpc::new(codec).max_decoding_message_size(usize::MAX);
-            if let Some(encoding) = encoding {
-                grpc = grpc.accept_compressed(encoding);
-            }
-            Ok(grpc.client_streaming(call, request).await)
+            Ok(if request.uri().path() == ECHO {
+                let codec = ProstCodec::<Packet, Packet>::default();
+                served(codec, encoding).streaming(call, request).await
+            } else {
+                let codec = ProstCodec::<(), Packet>::default();
+                served(codec, encoding)
+                    .client_streaming(call, request)
+                    .await
+            })
         })
+    }
+}
+
+fn served<C: Codec>(codec: C, encoding: Option<CompressionEncoding>) -> tonic::server::Grpc<C> {
+    let grpc = tonic::server::Grpc::new(codec)
+        .max_encoding_message_size(usize::MAX)
+        .max_decoding_message_size(usize::MAX);
+    match encoding {
+        Some(encoding) => grpc.accept_compressed(encoding).send_compressed(encoding),
+        None => grpc,
     }
 }
 
 /// The one call of a connection.
 struct Call {
-    inbox: Option<Inbox>,
-    give: Option<oneshot::Sender<Result<Inbox, Failure>>>,
+    delivery: Option<Delivery>,
     ended: Arc<Notify>,
 }
 
@@ -198,15 +262,26 @@ impl ClientStreamingService<Packet> for Call {
     type Future = Pin<Box<dyn Future<Output = Result<Response<()>, Status>> + Send>>;
 
     fn call(&mut self, request: Request<Streaming<Packet>>) -> Self::Future {
-        let (inbox, give) = (self.inbox.take(), self.give.take());
+        let delivery = self.delivery.take();
         Box::pin(async move {
-            let (Some(inbox), Some(give)) = (inbox, give) else {
-                return Err(Status::internal("called twice"));
+            let Some((inbox, give)) = delivery else {
+                return Err(Status::unimplemented("nothing is to be delivered"));
             };
             // Nobody takes it where the pass has been given up.
             let _ = give.send(deliver(inbox, request.into_inner()).await);
             Ok(Response::new(()))
         })
+    }
+}
+
+impl StreamingService<Packet> for Call {
+    type Response = Packet;
+    type ResponseStream = Streaming<Packet>;
+    type Future = Ready<Result<Response<Streaming<Packet>>, Status>>;
+
+    /// What comes is what goes back.
+    fn call(&mut self, request: Request<Streaming<Packet>>) -> Self::Future {
+        ready(Ok(Response::new(request.into_inner())))
     }
 }
 

@@ -10,9 +10,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tautline_peers::{
-    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, connect, listen,
-    now,
+    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, accept,
+    connect, gone, listen, now,
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use yawc::{
@@ -83,24 +84,49 @@ struct Client {
     options: Options,
 }
 
+impl Client {
+    async fn connect(&self, to: SocketAddr) -> Result<WebSocket<TcpStream>, Failure> {
+        let url = format!("ws://{to}/").parse()?;
+        Ok(WebSocket::handshake(url, connect(to).await?, self.options.clone()).await?)
+    }
+}
+
+/// Closes its direction, and waits for the other end's own close: nothing is cut off.
+async fn close<S>(socket: &mut WebSocket<S>) -> Result<(), Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    SinkExt::<Frame>::close(socket).await?;
+    while socket
+        .next_frame()
+        .await
+        .is_ok_and(|frame| frame.opcode() != OpCode::Close)
+    {}
+    Ok(())
+}
+
 impl Sender for Client {
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
         Box::pin(async move {
-            let url = format!("ws://{to}/").parse()?;
-            let mut socket =
-                WebSocket::handshake(url, connect(to).await?, self.options.clone()).await?;
+            let mut socket = self.connect(to).await?;
             let began = now();
             for message in messages.iter() {
                 socket.feed(Frame::binary(message.clone())).await?;
             }
-            SinkExt::<Frame>::close(&mut socket).await?;
-            // Until the other end's own close: nothing is cut off.
-            while socket
-                .next_frame()
-                .await
-                .is_ok_and(|frame| frame.opcode() != OpCode::Close)
-            {}
+            close(&mut socket).await?;
             Ok(began)
+        })
+    }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
+        Box::pin(async move {
+            let mut socket = self.connect(to).await?;
+            while let Some(message) = trips.ask() {
+                SinkExt::send(&mut socket, Frame::binary(message)).await?;
+                trips.answered(socket.next_frame().await?.payload())?;
+            }
+            close(&mut socket).await?;
+            Ok(trips)
         })
     }
 }
@@ -113,7 +139,8 @@ struct Server {
 
 impl Server {
     /// Answers the request that a WebSocket begins with.
-    async fn upgrade(&self, socket: TcpStream) -> Result<HttpWebSocket, Failure> {
+    async fn accept(&self) -> Result<HttpWebSocket, Failure> {
+        let socket = accept(&self.listener).await?;
         let (give, mut take) = mpsc::unbounded_channel::<UpgradeFut>();
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let answer = WebSocket::upgrade_with_options(&mut request, self.options.clone());
@@ -143,9 +170,7 @@ impl Receiver for Server {
 
     fn receive(self: Arc<Self>, mut inbox: Inbox) -> Task<Inbox> {
         Box::pin(async move {
-            let (socket, _) = self.listener.accept().await?;
-            socket.set_nodelay(true)?;
-            let mut socket = self.upgrade(socket).await?;
+            let mut socket = self.accept().await?;
             loop {
                 let frame = socket.next_frame().await?;
                 match frame.opcode() {
@@ -160,6 +185,21 @@ impl Receiver for Server {
             // What answers it.
             SinkExt::<Frame>::close(&mut socket).await?;
             Ok(inbox)
+        })
+    }
+
+    fn echo(self: Arc<Self>, count: usize) -> Task<()> {
+        Box::pin(async move {
+            let mut socket = self.accept().await?;
+            for _ in 0..count {
+                let frame = socket.next_frame().await?;
+                if frame.opcode() != OpCode::Binary {
+                    return Err(gone());
+                }
+                let payload = frame.into_payload();
+                SinkExt::send(&mut socket, Frame::binary(payload)).await?;
+            }
+            close(&mut socket).await
         })
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tautline_peers::{
-    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, now,
+    Contestant, Failure, Family, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, now,
 };
 use zenoh::handlers::FifoChannelHandler;
-use zenoh::pubsub::Subscriber;
+use zenoh::pubsub::{Publisher, Subscriber};
 use zenoh::qos::CongestionControl;
 use zenoh::sample::Sample;
 use zenoh::{Config, Session};
@@ -20,8 +20,9 @@ pub(crate) const FAMILY: Family = Family {
     meaning: "zenoh, from peer to peer, that waits where it cannot send; its compression of batches",
 };
 
-/// What is published, and what the subscriber says when it has all of it.
+/// What is published, what the subscriber sends back, and what it says when it has all of it.
 const KEY: &str = "peers/message";
+const BACK: &str = "peers/back";
 const DONE: &str = "peers/done";
 /// How often and how long it is looked whether the other end subscribes yet. Arbitrary.
 const LOOK: Duration = Duration::from_millis(1);
@@ -106,20 +107,7 @@ impl Sender for Zenoh {
         Box::pin(async move {
             let session = self.session(&[], &[format!("tcp/{to}")]).await?;
             let done = session.declare_subscriber(DONE).await.map_err(failed)?;
-            let publisher = session
-                .declare_publisher(KEY)
-                .congestion_control(CongestionControl::Block)
-                .await
-                .map_err(failed)?;
-            let subscribed = async {
-                while !publisher.matching_status().await?.matching() {
-                    tokio::time::sleep(LOOK).await;
-                }
-                Ok(())
-            };
-            tokio::time::timeout(PATIENCE, subscribed)
-                .await?
-                .map_err(failed)?;
+            let publisher = publisher(&session, KEY).await?;
             let began = now();
             for message in messages.iter() {
                 publisher.put(message.clone()).await.map_err(failed)?;
@@ -129,6 +117,40 @@ impl Sender for Zenoh {
             Ok(began)
         })
     }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
+        Box::pin(async move {
+            let session = self.session(&[], &[format!("tcp/{to}")]).await?;
+            let back = session.declare_subscriber(BACK).await.map_err(failed)?;
+            let publisher = publisher(&session, KEY).await?;
+            while let Some(message) = trips.ask() {
+                publisher.put(message).await.map_err(failed)?;
+                let sample = back.recv_async().await.map_err(failed)?;
+                trips.answered(&sample.payload().to_bytes())?;
+            }
+            session.close().await.map_err(failed)?;
+            Ok(trips)
+        })
+    }
+}
+
+/// Once there is somebody who subscribes.
+async fn publisher<'a>(session: &'a Session, key: &'static str) -> Result<Publisher<'a>, Failure> {
+    let publisher = session
+        .declare_publisher(key)
+        .congestion_control(CongestionControl::Block)
+        .await
+        .map_err(failed)?;
+    let subscribed = async {
+        while !publisher.matching_status().await?.matching() {
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(PATIENCE, subscribed)
+        .await?
+        .map_err(failed)?;
+    Ok(publisher)
 }
 
 struct Subscribed {
@@ -154,6 +176,18 @@ impl Receiver for Subscribed {
                 .await
                 .map_err(failed)?;
             Ok(inbox)
+        })
+    }
+
+    fn echo(self: Arc<Self>, count: usize) -> Task<()> {
+        Box::pin(async move {
+            let publisher = publisher(&self.session, BACK).await?;
+            for _ in 0..count {
+                let sample = self.subscriber.recv_async().await.map_err(failed)?;
+                let payload = sample.payload().clone();
+                publisher.put(payload).await.map_err(failed)?;
+            }
+            Ok(())
         })
     }
 }

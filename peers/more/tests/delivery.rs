@@ -58,6 +58,9 @@ fn run(family: &str) -> Vec<(String, Option<String>)> {
         let reason = row["cannot_run"].as_str().map(str::to_owned);
         let passes = row["times"].as_array().map_or(0, Vec::len);
         assert_eq!(passes, if reason.is_none() { 2 } else { 0 }, "{row}");
+        let trips = row["trips"].as_u64().expect("a number");
+        assert_eq!(trips > 200, reason.is_none(), "{row}");
+        assert_eq!(row["memory_bytes"].is_f64(), reason.is_none(), "{row}");
         members.push((row["peer"].to_string(), reason));
     }
     assert!(output.status.success(), "{output:?}");

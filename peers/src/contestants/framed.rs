@@ -6,12 +6,15 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, Stream};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use zstd_safe::{CCtx, DCtx};
 
 use super::zstd::failed;
-use super::{Contestant, Inbox, Kind, Messages, Receiver, Sender, Task, connect, listen, now};
+use super::{
+    Contestant, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, accept, connect, gone,
+    listen, now,
+};
 use crate::failure::Failure;
 
 /// What is done with each message.
@@ -77,84 +80,66 @@ fn codec(longest: usize) -> LengthDelimitedCodec {
         .new_codec()
 }
 
-struct FramedSender {
+/// A connection's end, and what packs its frames.
+struct Wire {
     framing: Framing,
     longest: usize,
+    frames: Framed<TcpStream, LengthDelimitedCodec>,
+    encoder: CCtx<'static>,
+    decoder: DCtx<'static>,
 }
 
-impl Sender for FramedSender {
-    fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
-        Box::pin(async move {
-            let mut sink = Framed::new(connect(to).await?, codec(self.longest));
-            let mut zstd = CCtx::create();
-            zstd.set_parameter(zstd_safe::CParameter::CompressionLevel(ZSTD_LEVEL))
-                .map_err(failed)?;
-            let began = now();
-            for message in messages.iter() {
-                let frame = match self.framing {
-                    Framing::None => message.clone(),
-                    Framing::Lz4 => lz4_flex::block::compress_prepend_size(message).into(),
-                    Framing::Zstd => {
-                        let mut frame =
-                            Vec::with_capacity(zstd_safe::compress_bound(message.len()));
-                        zstd.compress2(&mut frame, message).map_err(failed)?;
-                        frame.into()
-                    }
-                };
-                sink.feed(frame).await?;
-            }
-            SinkExt::<Bytes>::close(&mut sink).await?;
-            Ok(began)
+impl Wire {
+    fn new(framing: Framing, longest: usize, socket: TcpStream) -> Result<Self, Failure> {
+        let mut encoder = CCtx::create();
+        encoder
+            .set_parameter(zstd_safe::CParameter::CompressionLevel(ZSTD_LEVEL))
+            .map_err(failed)?;
+        Ok(Self {
+            framing,
+            longest,
+            frames: Framed::new(socket, codec(longest)),
+            encoder,
+            decoder: DCtx::create(),
         })
     }
-}
 
-struct FramedReceiver {
-    framing: Framing,
-    longest: usize,
-    listener: TcpListener,
-    address: SocketAddr,
-}
-
-impl Receiver for FramedReceiver {
-    fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    fn receive(self: Arc<Self>, mut inbox: Inbox) -> Task<Inbox> {
-        Box::pin(async move {
-            let (socket, _) = self.listener.accept().await?;
-            let mut frames = Framed::new(socket, codec(self.longest));
-            let mut zstd = DCtx::create();
-            while let Some(frame) = next(&mut frames).await.transpose()? {
-                match self.framing {
-                    Framing::None => inbox.deliver(&frame)?,
-                    Framing::Lz4 => inbox.deliver(&self.lz4(&frame)?)?,
-                    Framing::Zstd => inbox.deliver(&self.zstd(&mut zstd, &frame)?)?,
-                }
+    fn pack(&mut self, message: Bytes) -> Result<Bytes, Failure> {
+        Ok(match self.framing {
+            Framing::None => message,
+            Framing::Lz4 => lz4_flex::block::compress_prepend_size(&message).into(),
+            Framing::Zstd => {
+                let mut frame = Vec::with_capacity(zstd_safe::compress_bound(message.len()));
+                self.encoder
+                    .compress2(&mut frame, &message)
+                    .map_err(failed)?;
+                frame.into()
             }
-            Ok(inbox)
         })
     }
-}
 
-impl FramedReceiver {
-    fn lz4(&self, frame: &[u8]) -> Result<Bytes, Failure> {
-        let (len, block) = lz4_flex::block::uncompressed_size(frame)?;
-        self.check(len)?;
-        Ok(lz4_flex::block::decompress(block, len)?.into())
-    }
-
-    fn zstd(&self, context: &mut DCtx<'_>, frame: &[u8]) -> Result<Bytes, Failure> {
-        let len = zstd_safe::get_frame_content_size(frame)
-            .ok()
-            .flatten()
-            .and_then(|len| usize::try_from(len).ok())
-            .ok_or_else(|| Failure::Error("a zstd frame without its length".to_owned()))?;
-        self.check(len)?;
-        let mut message = Vec::with_capacity(len);
-        context.decompress(&mut message, frame).map_err(failed)?;
-        Ok(message.into())
+    fn unpack(&mut self, frame: Bytes) -> Result<Bytes, Failure> {
+        match self.framing {
+            Framing::None => Ok(frame),
+            Framing::Lz4 => {
+                let (len, block) = lz4_flex::block::uncompressed_size(&frame)?;
+                self.check(len)?;
+                Ok(lz4_flex::block::decompress(block, len)?.into())
+            }
+            Framing::Zstd => {
+                let len = zstd_safe::get_frame_content_size(&frame)
+                    .ok()
+                    .flatten()
+                    .and_then(|len| usize::try_from(len).ok())
+                    .ok_or_else(|| Failure::Error("a zstd frame without its length".to_owned()))?;
+                self.check(len)?;
+                let mut message = Vec::with_capacity(len);
+                self.decoder
+                    .decompress(&mut message, &frame)
+                    .map_err(failed)?;
+                Ok(message.into())
+            }
+        }
     }
 
     /// Before so much is reserved.
@@ -166,6 +151,107 @@ impl FramedReceiver {
         Err(Failure::Error(format!(
             "a message of {len} bytes, where the longest is {longest}"
         )))
+    }
+
+    /// To be written once more has come or it is flushed.
+    async fn feed(&mut self, message: Bytes) -> Result<(), Failure> {
+        let frame = self.pack(message)?;
+        Ok(self.frames.feed(frame).await?)
+    }
+
+    async fn flush(&mut self) -> Result<(), Failure> {
+        Ok(SinkExt::<Bytes>::flush(&mut self.frames).await?)
+    }
+
+    async fn close(&mut self) -> Result<(), Failure> {
+        Ok(SinkExt::<Bytes>::close(&mut self.frames).await?)
+    }
+
+    /// `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match next(&mut self.frames).await.transpose()? {
+            Some(frame) => self.unpack(frame.freeze()).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+struct FramedSender {
+    framing: Framing,
+    longest: usize,
+}
+
+impl FramedSender {
+    async fn connect(&self, to: SocketAddr) -> Result<Wire, Failure> {
+        Wire::new(self.framing, self.longest, connect(to).await?)
+    }
+}
+
+impl Sender for FramedSender {
+    fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
+        Box::pin(async move {
+            let mut wire = self.connect(to).await?;
+            let began = now();
+            for message in messages.iter() {
+                wire.feed(message.clone()).await?;
+            }
+            wire.close().await?;
+            Ok(began)
+        })
+    }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
+        Box::pin(async move {
+            let mut wire = self.connect(to).await?;
+            while let Some(message) = trips.ask() {
+                wire.feed(message).await?;
+                wire.flush().await?;
+                trips.answered(&wire.next().await?.ok_or_else(gone)?)?;
+            }
+            wire.close().await?;
+            Ok(trips)
+        })
+    }
+}
+
+struct FramedReceiver {
+    framing: Framing,
+    longest: usize,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl FramedReceiver {
+    async fn accept(&self) -> Result<Wire, Failure> {
+        Wire::new(self.framing, self.longest, accept(&self.listener).await?)
+    }
+}
+
+impl Receiver for FramedReceiver {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn receive(self: Arc<Self>, mut inbox: Inbox) -> Task<Inbox> {
+        Box::pin(async move {
+            let mut wire = self.accept().await?;
+            while let Some(message) = wire.next().await? {
+                inbox.deliver(&message)?;
+            }
+            Ok(inbox)
+        })
+    }
+
+    fn echo(self: Arc<Self>, count: usize) -> Task<()> {
+        Box::pin(async move {
+            let mut wire = self.accept().await?;
+            for _ in 0..count {
+                let message = wire.next().await?.ok_or_else(gone)?;
+                wire.feed(message).await?;
+                wire.flush().await?;
+            }
+            Ok(())
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A new one is a file with a [`Contestant`], and a line in [`one`]; or a [`Family`] of another package.
 
+mod check;
 mod framed;
 mod sketch;
 mod stream;
@@ -17,6 +18,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream};
 
+pub use self::check::{Inbox, Trips};
 use crate::failure::Failure;
 
 /// The messages of one pass, in order.
@@ -56,6 +58,19 @@ pub trait Receiver: Send + Sync {
 
     /// Takes the messages of one new connection until its end.
     fn receive(self: Arc<Self>, inbox: Inbox) -> Task<Inbox>;
+
+    /// Where one connects to who asks.
+    fn echo_address(&self) -> SocketAddr {
+        self.address()
+    }
+
+    /// Sends so many messages of one new connection back, each when it comes.
+    fn echo(self: Arc<Self>, count: usize) -> Task<()>;
+
+    /// Processes of the system's that work for it, besides this one.
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
 }
 
 /// The end that messages come from.
@@ -63,62 +78,9 @@ pub trait Sender: Send + Sync {
     /// Sends the messages over a new connection, as fast as they are taken from it. The time is that
     /// just before the first of them was given away.
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant>;
-}
 
-/// Compares what comes with what was sent.
-#[derive(Debug)]
-pub struct Inbox {
-    sent: Messages,
-    count: usize,
-    complete_at: Option<Instant>,
-}
-
-impl Inbox {
-    pub(crate) fn new(sent: Messages) -> Self {
-        Self {
-            sent,
-            count: 0,
-            complete_at: None,
-        }
-    }
-
-    /// The next message, as the application gets it.
-    ///
-    /// # Errors
-    ///
-    /// It is not the one that was sent, or one too many.
-    pub fn deliver(&mut self, payload: &[u8]) -> Result<(), Failure> {
-        let number = self.count;
-        let Some(sent) = self.sent.get(number) else {
-            let text = format!("more than the {number} messages that were sent");
-            return Err(Failure::Error(text));
-        };
-        if sent != payload {
-            return Err(Failure::Error(format!(
-                "message {number} came changed: {} bytes were sent, {} came",
-                sent.len(),
-                payload.len()
-            )));
-        }
-        self.count += 1;
-        if self.is_complete() {
-            self.complete_at = Some(now());
-        }
-        Ok(())
-    }
-
-    /// Whether all have come.
-    pub fn is_complete(&self) -> bool {
-        self.count == self.sent.len()
-    }
-
-    /// When the last message came.
-    pub(crate) fn finish(&self) -> Result<Instant, Failure> {
-        self.complete_at.ok_or_else(|| {
-            let (came, all) = (self.count, self.sent.len());
-            Failure::Error(format!("the end came after {came} of {all} messages"))
-        })
-    }
+    /// Sends the messages over a new connection, each once the one before it has come back.
+    fn ask(self: Arc<Self>, to: SocketAddr, trips: Trips) -> Task<Trips>;
 }
 
 /// The one place that reads a clock.
@@ -237,6 +199,22 @@ pub async fn listen() -> Result<(TcpListener, SocketAddr), Failure> {
     Ok((listener, address))
 }
 
+/// The next connection, whose small writes leave at once.
+///
+/// # Errors
+///
+/// The system's.
+pub async fn accept(listener: &TcpListener) -> Result<TcpStream, Failure> {
+    let (socket, _) = listener.accept().await?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+/// The other end went away before all was done.
+pub fn gone() -> Failure {
+    Failure::Error("the other end gave up".to_owned())
+}
+
 /// A connection whose small writes leave at once.
 ///
 /// # Errors
@@ -306,19 +284,5 @@ mod tests {
             assert!(named(&words(&[wrong]), true, &extra).is_err(), "{wrong}");
         }
         assert_eq!(families(&extra).last(), Some(&"more"));
-    }
-
-    #[test]
-    fn an_inbox_wants_what_was_sent_all_of_it_and_no_more() {
-        let sent: Messages = vec![Bytes::from_static(b"one"), Bytes::new()].into();
-        let mut inbox = Inbox::new(Arc::clone(&sent));
-        assert!(inbox.deliver(b"two").is_err());
-        inbox.deliver(b"one").expect("as sent");
-        assert!(inbox.finish().is_err());
-        assert!(!inbox.is_complete());
-        inbox.deliver(b"").expect("as sent");
-        assert!(inbox.is_complete());
-        inbox.finish().expect("complete");
-        assert!(inbox.deliver(b"").is_err());
     }
 }

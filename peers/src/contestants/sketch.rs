@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use tokio::io::AsyncWriteExt;
 
-use super::zstd::{Encoder, StreamReceiver, frame, level};
-use super::{Contestant, Kind, Messages, Receiver, Sender, Task, connect, now};
+use super::zstd::{Encoder, StreamReceiver, ask, frame, level};
+use super::{Contestant, Kind, Messages, Receiver, Sender, Task, Trips, connect, now};
 
 /// As much as tautline's blocks have under backlog.
 const BLOCK: usize = 64 << 10;
@@ -45,26 +45,34 @@ impl Contestant for Blocks {
     }
 
     fn receiver(&self, longest: usize) -> Task<Arc<dyn Receiver>> {
-        StreamReceiver::start(longest)
+        StreamReceiver::start(longest, self.level)
     }
 
-    fn sender(&self, _longest: usize) -> Task<Arc<dyn Sender>> {
-        let sender = *self;
+    fn sender(&self, longest: usize) -> Task<Arc<dyn Sender>> {
+        let sender = BlockSender {
+            how: *self,
+            longest,
+        };
         Box::pin(async move { Ok(Arc::new(sender) as _) })
     }
 }
 
-impl Sender for Blocks {
+struct BlockSender {
+    how: Blocks,
+    longest: usize,
+}
+
+impl Sender for BlockSender {
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
         Box::pin(async move {
             let mut socket = connect(to).await?;
-            let mut encoder = Encoder::new(self.level)?;
+            let mut encoder = Encoder::new(self.how.level)?;
             let (mut plain, mut wire) = (Vec::new(), Vec::new());
             let began = now();
             let mut waiting = messages.iter().peekable();
             while let Some(message) = waiting.next() {
                 frame(message, &mut plain)?;
-                if plain.len() >= self.block || waiting.peek().is_none() {
+                if plain.len() >= self.how.block || waiting.peek().is_none() {
                     encoder.flush(&plain, &mut wire)?;
                     plain.clear();
                     socket.write_all(&wire).await?;
@@ -74,5 +82,10 @@ impl Sender for Blocks {
             socket.shutdown().await?;
             Ok(began)
         })
+    }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, trips: Trips) -> Task<Trips> {
+        // A block of one message each: there are no more.
+        ask(self.how.level, self.longest, to, trips)
     }
 }

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use tokio::io::AsyncWriteExt;
 
-use super::zstd::{Encoder, StreamReceiver, frame, level};
-use super::{Contestant, Kind, Messages, Receiver, Sender, Task, connect, now};
+use super::zstd::{Encoder, StreamReceiver, ask, frame, level};
+use super::{Contestant, Kind, Messages, Receiver, Sender, Task, Trips, connect, now};
 
 /// Written at once under backlog: tokio's and std's buffered writers' default.
 const WRITE: usize = 8 << 10;
@@ -31,20 +31,28 @@ impl Contestant for Flushed {
     }
 
     fn receiver(&self, longest: usize) -> Task<Arc<dyn Receiver>> {
-        StreamReceiver::start(longest)
+        StreamReceiver::start(longest, self.level)
     }
 
-    fn sender(&self, _longest: usize) -> Task<Arc<dyn Sender>> {
-        let sender = *self;
+    fn sender(&self, longest: usize) -> Task<Arc<dyn Sender>> {
+        let sender = FlushedSender {
+            how: *self,
+            longest,
+        };
         Box::pin(async move { Ok(Arc::new(sender) as _) })
     }
 }
 
-impl Sender for Flushed {
+struct FlushedSender {
+    how: Flushed,
+    longest: usize,
+}
+
+impl Sender for FlushedSender {
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
         Box::pin(async move {
             let mut socket = connect(to).await?;
-            let mut encoder = Encoder::new(self.level)?;
+            let mut encoder = Encoder::new(self.how.level)?;
             let (mut plain, mut wire) = (Vec::new(), Vec::new());
             let began = now();
             for message in messages.iter() {
@@ -60,5 +68,9 @@ impl Sender for Flushed {
             socket.shutdown().await?;
             Ok(began)
         })
+    }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, trips: Trips) -> Task<Trips> {
+        ask(self.how.level, self.longest, to, trips)
     }
 }

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use tautline::codecs;
 use tautline::control::PolicyConfig;
 use tautline::session::{Limits, SessionConfig, StreamConfig};
-use tautline::transport::{Address, Listener, Node, NodeConfig};
+use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Stream};
 
-use super::{Contestant, Inbox, Kind, Messages, Receiver, Sender, Task, now};
+use super::{Contestant, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, gone, now};
 use crate::failure::Failure;
 
 /// How long to wait for a node's guard at most, for how long a budget that stands has not grown, and
@@ -48,9 +48,9 @@ impl Contestant for Tautline {
     }
 
     fn receiver(&self, longest: usize) -> Task<Arc<dyn Receiver>> {
-        let guard = self.guard;
+        let Self { policy, guard } = *self;
         Box::pin(async move {
-            let node = node(PolicyConfig::None, guard, longest)?;
+            let node = node(policy, guard, longest)?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let listener = node.listen(&address.into()).await?;
             let address = listener.local_address()?.to_string().parse()?;
@@ -119,11 +119,23 @@ impl Sender for NodeSender {
                 stream.send_many(&mut waiting).await?;
             }
             // The receiver's word that all of it is there.
-            if stream.recv().await?.is_none() {
-                return Err(Failure::Error("the receiver gave up".to_owned()));
-            }
+            stream.recv().await?.ok_or_else(gone)?;
             connection.close().await?;
             Ok(began)
+        })
+    }
+
+    fn ask(self: Arc<Self>, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
+        Box::pin(async move {
+            let connection = self.node.connect(&Address::from(to)).await?;
+            let config = StreamConfig::default().policy(self.policy);
+            let stream = connection.open("peers", config).await?;
+            while let Some(message) = trips.ask() {
+                stream.send(message).await?;
+                trips.answered(&stream.recv().await?.ok_or_else(gone)?.payload)?;
+            }
+            connection.close().await?;
+            Ok(trips)
         })
     }
 }
@@ -133,6 +145,15 @@ struct NodeReceiver {
     address: SocketAddr,
 }
 
+impl NodeReceiver {
+    async fn accept(&self) -> Result<(Connection, Stream), Failure> {
+        let connection = self.listener.accept().await?;
+        connection.established().await?;
+        let stream = connection.accept().await?.ok_or_else(gone)?;
+        Ok((connection, stream))
+    }
+}
+
 impl Receiver for NodeReceiver {
     fn address(&self) -> SocketAddr {
         self.address
@@ -140,14 +161,11 @@ impl Receiver for NodeReceiver {
 
     fn receive(self: Arc<Self>, mut inbox: Inbox) -> Task<Inbox> {
         Box::pin(async move {
-            let gave_up = || Failure::Error("the sender gave up".to_owned());
-            let connection = self.listener.accept().await?;
-            connection.established().await?;
-            let stream = connection.accept().await?.ok_or_else(gave_up)?;
+            let (connection, stream) = self.accept().await?;
             let mut came = Vec::with_capacity(AT_ONCE);
             while !inbox.is_complete() {
                 if stream.recv_many(&mut came, AT_ONCE).await? == 0 {
-                    return Err(gave_up());
+                    return Err(gone());
                 }
                 for message in came.drain(..) {
                     inbox.deliver(&message.payload)?;
@@ -156,6 +174,18 @@ impl Receiver for NodeReceiver {
             stream.send(Bytes::new()).await?;
             connection.closed().await?;
             Ok(inbox)
+        })
+    }
+
+    fn echo(self: Arc<Self>, count: usize) -> Task<()> {
+        Box::pin(async move {
+            let (connection, stream) = self.accept().await?;
+            for _ in 0..count {
+                let message = stream.recv().await?.ok_or_else(gone)?;
+                stream.send(message.payload).await?;
+            }
+            connection.closed().await?;
+            Ok(())
         })
     }
 }

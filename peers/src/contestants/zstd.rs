@@ -4,12 +4,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 
-use super::{Inbox, Receiver, Task, listen};
+use super::{Inbox, Receiver, Task, Trips, accept, connect, gone, listen};
 use crate::failure::Failure;
 
 /// Of both ends' histories: 1 MiB, as much as such a connection may want to keep.
@@ -91,8 +92,13 @@ impl Decoder {
         })
     }
 
-    /// Delivers the messages that `wire` completes.
-    fn take(&mut self, wire: &[u8], longest: usize, inbox: &mut Inbox) -> Result<(), Failure> {
+    /// Gives away the messages that `wire` completes.
+    fn take(
+        &mut self,
+        wire: &[u8],
+        longest: usize,
+        mut give: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let mut input = InBuffer::around(wire);
         loop {
             self.plain.reserve(READ);
@@ -102,15 +108,19 @@ impl Decoder {
                 .decompress_stream(&mut output, &mut input)
                 .map_err(failed)?;
             let is_full = output.pos() == output.capacity();
-            self.deliver(longest, inbox)?;
+            self.give(longest, &mut give)?;
             if input.pos() == wire.len() && !is_full {
                 return Ok(());
             }
         }
     }
 
-    /// Delivers whole messages, and keeps what is left.
-    fn deliver(&mut self, longest: usize, inbox: &mut Inbox) -> Result<(), Failure> {
+    /// Gives whole messages away, and keeps what is left.
+    fn give(
+        &mut self,
+        longest: usize,
+        give: &mut impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let mut rest = &self.plain[..];
         while let Some((prefix, behind)) = rest.split_first_chunk::<PREFIX>() {
             let len = u32::from_le_bytes(*prefix) as usize;
@@ -121,7 +131,7 @@ impl Decoder {
             let Some(message) = behind.get(..len) else {
                 break;
             };
-            inbox.deliver(message)?;
+            give(message)?;
             rest = &behind[len..];
         }
         let taken = self.plain.len() - rest.len();
@@ -130,21 +140,74 @@ impl Decoder {
     }
 }
 
+/// A connection whose two directions are such streams, for one message at a time.
+struct Flushing {
+    socket: TcpStream,
+    encoder: Encoder,
+    decoder: Decoder,
+    longest: usize,
+    plain: Vec<u8>,
+    wire: Vec<u8>,
+    read: Box<[u8]>,
+}
+
+impl Flushing {
+    fn new(socket: TcpStream, level: i32, longest: usize) -> Result<Self, Failure> {
+        Ok(Self {
+            socket,
+            encoder: Encoder::new(level)?,
+            decoder: Decoder::new()?,
+            longest,
+            plain: Vec::new(),
+            wire: Vec::new(),
+            read: vec![0; READ].into(),
+        })
+    }
+
+    async fn send(&mut self, message: &[u8]) -> Result<(), Failure> {
+        self.plain.clear();
+        self.wire.clear();
+        frame(message, &mut self.plain)?;
+        self.encoder.flush(&self.plain, &mut self.wire)?;
+        Ok(self.socket.write_all(&self.wire).await?)
+    }
+
+    /// The one message that is on its way.
+    async fn next(&mut self) -> Result<Bytes, Failure> {
+        let mut came = None;
+        while came.is_none() {
+            let len = self.socket.read(&mut self.read).await?;
+            if len == 0 {
+                return Err(gone());
+            }
+            self.decoder
+                .take(&self.read[..len], self.longest, |message| {
+                    came = Some(Bytes::copy_from_slice(message));
+                    Ok(())
+                })?;
+        }
+        came.ok_or_else(gone)
+    }
+}
+
 /// Takes any such stream, whatever its level and wherever it was flushed.
 pub(super) struct StreamReceiver {
     listener: TcpListener,
     address: SocketAddr,
     longest: usize,
+    /// Of what it sends back.
+    level: i32,
 }
 
 impl StreamReceiver {
-    pub(super) fn start(longest: usize) -> Task<Arc<dyn Receiver>> {
+    pub(super) fn start(longest: usize, level: i32) -> Task<Arc<dyn Receiver>> {
         Box::pin(async move {
             let (listener, address) = listen().await?;
             Ok(Arc::new(Self {
                 listener,
                 address,
                 longest,
+                level,
             }) as _)
         })
     }
@@ -157,7 +220,7 @@ impl Receiver for StreamReceiver {
 
     fn receive(self: Arc<Self>, mut inbox: Inbox) -> Task<Inbox> {
         Box::pin(async move {
-            let (mut socket, _) = self.listener.accept().await?;
+            let mut socket = accept(&self.listener).await?;
             let mut decoder = Decoder::new()?;
             let mut wire = vec![0; READ];
             loop {
@@ -165,16 +228,38 @@ impl Receiver for StreamReceiver {
                 if len == 0 {
                     return Ok(inbox);
                 }
-                decoder.take(&wire[..len], self.longest, &mut inbox)?;
+                decoder.take(&wire[..len], self.longest, |message| inbox.deliver(message))?;
             }
+        })
+    }
+
+    fn echo(self: Arc<Self>, count: usize) -> Task<()> {
+        Box::pin(async move {
+            let socket = accept(&self.listener).await?;
+            let mut wire = Flushing::new(socket, self.level, self.longest)?;
+            for _ in 0..count {
+                let message = wire.next().await?;
+                wire.send(&message).await?;
+            }
+            Ok(())
         })
     }
 }
 
+/// Asks over one such connection.
+pub(super) fn ask(level: i32, longest: usize, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
+    Box::pin(async move {
+        let mut wire = Flushing::new(connect(to).await?, level, longest)?;
+        while let Some(message) = trips.ask() {
+            wire.send(&message).await?;
+            trips.answered(&wire.next().await?)?;
+        }
+        Ok(trips)
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     #[test]
@@ -196,7 +281,9 @@ mod tests {
             let mut inbox = Inbox::new(messages.clone().into());
             let mut decoder = Decoder::new().expect("memory");
             for part in wire.chunks(cut) {
-                decoder.take(part, 7001, &mut inbox).expect("as sent");
+                decoder
+                    .take(part, 7001, |message| inbox.deliver(message))
+                    .expect("as sent");
             }
             inbox.finish().expect("complete");
         }
@@ -207,9 +294,8 @@ mod tests {
         let mut wire = Vec::new();
         let mut encoder = Encoder::new(1).expect("a level");
         encoder.flush(&[255; 4], &mut wire).expect("room");
-        let mut inbox = Inbox::new(vec![Bytes::from_static(b"x")].into());
         let mut decoder = Decoder::new().expect("memory");
-        assert!(decoder.take(&wire, 1000, &mut inbox).is_err());
-        assert!(decoder.take(b"not zstd", 1000, &mut inbox).is_err());
+        assert!(decoder.take(&wire, 1000, |_| Ok(())).is_err());
+        assert!(decoder.take(b"not zstd", 1000, |_| Ok(())).is_err());
     }
 }
