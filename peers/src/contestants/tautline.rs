@@ -106,12 +106,21 @@ struct NodeSender {
     policy: PolicyConfig,
 }
 
+impl NodeSender {
+    /// A stream of a new connection. As with others, the time does not begin before both ends have agreed.
+    async fn connect(&self, to: SocketAddr) -> Result<(Connection, Stream), Failure> {
+        let connection = self.node.connect(&Address::from(to)).await?;
+        connection.established().await?;
+        let config = StreamConfig::default().policy(self.policy);
+        let stream = connection.open("peers", config).await?;
+        Ok((connection, stream))
+    }
+}
+
 impl Sender for NodeSender {
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
         Box::pin(async move {
-            let connection = self.node.connect(&Address::from(to)).await?;
-            let config = StreamConfig::default().policy(self.policy);
-            let stream = connection.open("peers", config).await?;
+            let (connection, stream) = self.connect(to).await?;
             let began = now();
             let mut waiting = VecDeque::with_capacity(AT_ONCE);
             for some in messages.chunks(AT_ONCE) {
@@ -127,9 +136,7 @@ impl Sender for NodeSender {
 
     fn ask(self: Arc<Self>, to: SocketAddr, mut trips: Trips) -> Task<Trips> {
         Box::pin(async move {
-            let connection = self.node.connect(&Address::from(to)).await?;
-            let config = StreamConfig::default().policy(self.policy);
-            let stream = connection.open("peers", config).await?;
+            let (connection, stream) = self.connect(to).await?;
             while let Some(message) = trips.ask() {
                 stream.send(message).await?;
                 trips.answered(&stream.recv().await?.ok_or_else(gone)?.payload)?;
