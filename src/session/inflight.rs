@@ -50,6 +50,15 @@ impl SentBlock {
         self.before = Some(write.before).filter(|(_, len)| *len > 0);
     }
 
+    /// Whether in a flight that begins with this block the last one left so late that the time `on_link` by which the flight took
+    /// longer than the least is mostly that, though the socket would have taken it sooner.
+    fn is_spread(&self, last: &Self, on_link: Option<Duration>) -> bool {
+        let left = last.begun.zip(self.written).zip(on_link);
+        last.fed != Fed::Backlogged
+            && left
+                .is_some_and(|((last, first), on_link)| last.saturating_since(first) * 2 > on_link)
+    }
+
     /// Its length with what the socket took at the same moment.
     fn len_at_once(&self) -> usize {
         let ahead = if self.begun == self.written {
@@ -452,11 +461,14 @@ impl Inflight {
         if let (Some(rtt), Some(least)) = (rtt, rtt_min) {
             link.record_passage(last.wire_len, rtt, least);
         }
-        if let (true, Some(begun)) = (first.alone, first.begun) {
+        let longer = first
+            .begun
+            .and_then(|begun| link.queued(self.one_way(begun, ack.received_nanos)));
+        // What the application spread out in time shows its own pace; the last block may have been by itself.
+        if first.alone && !first.is_spread(&last, longer) {
             // Other frames on the way with them, as what opens a stream, take their time too.
             let bytes = last.wire_end - first.wire_start() + first.ahead;
-            let on_link = link.queued(self.one_way(begun, ack.received_nanos));
-            if let Some((bytes, from)) = first.flight(bytes, on_link, rtt_min) {
+            if let Some((bytes, from)) = first.flight(bytes, longer, rtt_min) {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
                 link.record_flight(now, bytes, self.one_way(from, ack.received_nanos));
             }
@@ -641,5 +653,45 @@ mod tests {
         };
         grown.on_block(110, 100, 110, Fed::Overlapping);
         assert!((grown.ratio() - 1.0).abs() < f64::EPSILON);
+    }
+
+    /// What a link that takes no time seems to carry where blocks of 300 bytes leave one after another, `pause` apart, and are acknowledged
+    /// a few, or some more, at a time.
+    fn paced(pause: Duration) -> LinkRate {
+        const LEN: usize = 300;
+        const ONE_WAY: Duration = Duration::from_micros(50);
+        let mut inflight = Inflight::default();
+        let mut link = LinkEstimator::default();
+        let rtt = Duration::from_micros(90);
+        let (mut now, mut position, mut frames) = (Time::from_nanos(1_000_000), 0, 0);
+        for blocks in (0..60).map(|ack| 1 + ack * 7 % 31) {
+            for _ in 0..blocks {
+                now = now + pause;
+                position += LEN as u64;
+                frames += 1;
+                inflight.on_block(LEN, LEN, position, Fed::Overlapping);
+                inflight.on_written(now, position, Some(rtt));
+            }
+            let received = now + ONE_WAY;
+            let ack = Ack {
+                frames,
+                wire_bytes: position,
+                received_nanos: received.as_nanos(),
+                waited_nanos: received.as_nanos(),
+                ..Ack::default()
+            };
+            inflight
+                .on_ack(received + ONE_WAY, &ack, position, Some(rtt), &mut link)
+                .expect("of what was sent");
+        }
+        link.rate()
+    }
+
+    #[test]
+    fn the_pace_of_an_application_is_no_rate_of_the_link() {
+        for pause in [20, 70, 89, 300].map(Duration::from_micros) {
+            let rate = paced(pause);
+            assert!(!matches!(rate, LinkRate::About(_)), "{pause:?}: {rate:?}");
+        }
     }
 }
