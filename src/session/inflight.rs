@@ -461,9 +461,8 @@ impl Inflight {
         if let (Some(rtt), Some(least)) = (rtt, rtt_min) {
             link.record_passage(last.wire_len, rtt, least);
         }
-        let longer = first
-            .begun
-            .and_then(|begun| link.queued(self.one_way(begun, ack.received_nanos)));
+        let begun = first.begun.filter(|_| first.alone);
+        let longer = begun.and_then(|begun| link.queued(self.one_way(begun, ack.received_nanos)));
         // What the application spread out in time shows its own pace; the last block may have been by itself.
         if first.alone && !first.is_spread(&last, longer) {
             // Other frames on the way with them, as what opens a stream, take their time too.

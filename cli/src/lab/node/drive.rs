@@ -1,6 +1,6 @@
 //! The side that sends: a workload of the library, and what samples say of it while it goes on.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline::loadgen::workload::hdrhistogram::Histogram;
 use tautline::loadgen::workload::{self, DriveConfig, DriveReport, Ended};
@@ -8,7 +8,6 @@ use tautline::session::{MAX_DECISIONS, StreamStats};
 use tautline::transport::{Address, Connection, Node};
 use tokio::sync::RwLock;
 
-use super::lock;
 use super::sampling::Sampler;
 use super::series::Series;
 use crate::failure::Failure;
@@ -63,7 +62,7 @@ impl Driving {
     pub(super) async fn switches(&self) -> Option<Word> {
         let decisions = self.connection.take_decisions().await?;
         let mut left_out = u64::from(decisions.len() >= MAX_DECISIONS);
-        let mut last = lock(&self.arm);
+        let mut last = self.arm.lock().unwrap_or_else(PoisonError::into_inner);
         let mut switches = Vec::new();
         for decision in decisions {
             let arm = decision.arm.to_string();

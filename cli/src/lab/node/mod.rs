@@ -7,8 +7,6 @@ mod sampling;
 mod series;
 mod work;
 
-use std::sync::{Mutex, PoisonError};
-
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tautline::control::CpuGuardConfig;
 use tautline::session::SessionConfig;
@@ -107,10 +105,6 @@ async fn begin(setup: &Setup) -> Result<Node, Failure> {
     crate::send::await_budget(&node).await;
     tell(&Word::Ready { address })?;
     Ok(node)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Processor time of this process, seconds.

@@ -10,6 +10,7 @@ mod length;
 mod model;
 mod price;
 mod seen;
+mod shadows;
 
 use core::cmp::Ordering;
 use core::time::Duration;
@@ -60,24 +61,12 @@ const RATELESS: u32 = 32;
 const BEGINS_AT: u32 = 2;
 /// .. which would be the best one on a link so many times slower.
 const SLOWER: f64 = 30.0;
+/// An arm that costs so many times what plain blocks cost, at least, is of no use. Arbitrary.
+const HOPELESS: f64 = 1.2;
 /// A link that no codec can help is looked at again after so many blocks. Arbitrary.
 const HOPELESS_REUSE: u32 = 64;
-/// Chances after which some arm is measured again whatever it promises, so that no estimate freezes
-/// (decisions.md).
-const RESAMPLE: u32 = 64;
-/// .. and no more often than it costs so much of what blocks cost. Arbitrary.
-const RESAMPLE_SHARE: f64 = 0.02;
-/// Blocks expected of a class that has just begun; later, as many as there were (nothing is known of
-/// the end of a stream, and what has lasted long will last).
+/// Blocks expected of a class that has just begun. Arbitrary.
 const LEAST_HORIZON: f64 = 8.0;
-const MOST_HORIZON: f64 = 4096.0;
-/// Share of its processor time that a shadow is taken to cost those who wait: it runs beside them.
-const SHADOW_PRICE: f64 = 0.25;
-/// .. and where it is the codec that makes them wait: then the processors are busy with it. Both arbitrary.
-const BOUND_PRICE: f64 = 0.5;
-/// Link from which on shadows of a burst get no more than [`BurstTime`], ns per byte: 50 Mbit/s. On a slower one processors have
-/// nothing else to do. Arbitrary.
-const FAST_LINK: f64 = 160.0;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
 /// makes messages late. Arbitrary.
 const LITTLE: f64 = 0.02;
@@ -88,16 +77,6 @@ const REFERENCE: Arm = Arm::new(CodecId::ZSTD, 1);
 /// Weight of a block in what the peer is used to, and how far above it still counts as that. Arbitrary.
 const HABIT_GAIN: f64 = 0.05;
 const HABIT_SLACK: f64 = 1.05;
-/// Shadows of one block.
-const MAX_SHADOWS: usize = 3;
-/// While a history is in use, every so many looks a shadow says what blocks are without, fewer of large ones; more often
-/// the less of it is known. Arbitrary.
-const PAIR_EVERY: f64 = 64.0;
-const PAIR_EVERY_LARGE: f64 = 16.0;
-/// .. and no more often than it costs so much of what blocks cost. Arbitrary.
-const PAIR_SHARE: f64 = 0.02;
-/// The arm for that, whose strength others are measured by, may take so many times as long as the one in use.
-const PAIR_EFFORT: f64 = 2.0;
 
 /// The arms of a session with what they typically cost.
 #[derive(Clone, Copy, Debug)]
@@ -587,11 +566,7 @@ impl Cost {
             },
             self.objective,
         );
-        let hopeless = choice.arm == 0
-            && self
-                .looks
-                .iter()
-                .all(|look| look.arm == 0 || is_hopeless(look.least_cost, plain));
+        let hopeless = choice.arm == 0 && self.none_helps(plain);
         let left = if hopeless {
             HOPELESS_REUSE
         } else if small {
@@ -619,158 +594,16 @@ impl Cost {
         }
     }
 
-    /// Arms worth encoding the block that was just chosen for, beside its way; `allowance_nanos` is
-    /// the processor time that there is for it.
-    pub(super) fn plan_shadows(
-        &mut self,
-        situation: &Situation<'_>,
-        allowance_nanos: f64,
-        into: &mut Vec<usize>,
-    ) {
-        into.clear();
-        let Some((_, current)) = self.current else {
-            return;
-        };
-        let Some(chosen) = self.looks.iter().find(|look| look.arm == current).copied() else {
-            return;
-        };
-        let seen = self.own.blocks(self.class) as f64;
-        let horizon = seen.clamp(LEAST_HORIZON, MOST_HORIZON);
-        let stages = stages(situation);
-        let codec_bound = stages.followers >= 1.0
-            && stages.link_nanos(chosen.wire_len) < stages.stretch * chosen.encode_nanos;
-        let beside = if codec_bound {
-            BOUND_PRICE
-        } else {
-            SHADOW_PRICE
-        };
-        let price = beside + stages.encode_price;
-        // The block itself comes first.
-        let affordable = situation.affordable.encode_nanos;
-        let reserved = affordable.map_or(0.0, |_| chosen.encode_nanos);
-        let allowance_nanos = allowance_nanos - reserved;
-        self.burst.grow(situation.now, chosen.cost);
-        let in_burst = situation.queued_behind > 0 && stages.link_nanos_per_byte < FAST_LINK;
-        let allowance_nanos = if in_burst {
-            allowance_nanos.min(self.burst.left_nanos())
-        } else {
-            allowance_nanos
-        };
-        let mut left = allowance_nanos;
-        let mut worth: Vec<(f64, Look)> = self
-            .looks
+    /// Whether no arm can be better than blocks that go out as they are, which cost `plain`, however wrong its look is.
+    fn none_helps(&self, plain: f64) -> bool {
+        self.looks
             .iter()
-            .filter(|look| look.arm != 0 && look.arm != chosen.arm && look.barred.is_none())
-            .filter(|look| !situation.arms[look.arm].history)
-            .filter_map(|look| {
-                let gain = (chosen.cost - look.least_cost) * horizon;
-                let effort = look.shadow_nanos() * price;
-                (gain > effort).then_some((gain - effort, *look))
-            })
-            .collect();
-        worth.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let pair = self.pair(situation, chosen, left, price);
-        if let Some(pair) = pair {
-            left -= pair.shadow_nanos();
-            into.push(pair.arm);
-            worth.retain(|(_, look)| look.arm != pair.arm);
-        }
-        for (_, look) in worth {
-            let effort = look.shadow_nanos();
-            if into.len() < MAX_SHADOWS && effort <= left {
-                left -= effort;
-                into.push(look.arm);
-            }
-        }
-        if into.is_empty() && self.skipped >= RESAMPLE {
-            // On processors that are busy, no more than a little of what blocks cost since; and less where nothing helps anyway.
-            let hopeless = current == 0
-                && self
-                    .looks
-                    .iter()
-                    .all(|look| look.arm == 0 || is_hopeless(look.least_cost, chosen.cost));
-            let share = if hopeless {
-                RESAMPLE_SHARE / 4.0
-            } else {
-                RESAMPLE_SHARE
-            };
-            let most = share * chosen.cost * f64::from(self.skipped) / price;
-            // Nobody promises anything: the one that comes nearest, or was measured longest ago.
-            self.oldest_turn = !self.oldest_turn;
-            let oldest = self.oldest_turn;
-            let others = self.looks.iter().filter(|look| {
-                look.arm != 0
-                    && look.arm != chosen.arm
-                    && look.barred.is_none()
-                    && !situation.arms[look.arm].history
-                    && look.shadow_nanos() <= (allowance_nanos / 4.0).min(most)
-                    && affordable.is_none_or(|nanos| look.shadow_nanos() <= nanos)
-            });
-            let next = if oldest {
-                others.min_by_key(|look| look.age)
-            } else {
-                others.min_by(|a, b| a.least_cost.total_cmp(&b.least_cost))
-            };
-            into.extend(next.map(|look| look.arm));
-        }
-        if !into.is_empty() {
-            self.skipped = 0;
-            let looks = self.looks.iter().filter(|look| into.contains(&look.arm));
-            if in_burst {
-                self.burst.spend(looks.map(Look::shadow_nanos).sum());
-            }
-        }
-    }
-
-    /// An arm without history that is to say what the block is by itself, if it is time for that, `allowance_nanos` enough
-    /// and `price`, which is what shadows count for, not too much.
-    fn pair(
-        &mut self,
-        situation: &Situation<'_>,
-        chosen: Look,
-        allowance_nanos: f64,
-        price: f64,
-    ) -> Option<Look> {
-        if !situation.arms[chosen.arm].history {
-            return None;
-        }
-        self.unpaired = self.unpaired.saturating_add(1);
-        let most = if self.class.is_large() {
-            PAIR_EVERY_LARGE
-        } else {
-            PAIR_EVERY
-        };
-        let known = self.models(situation).paired(self.class);
-        if f64::from(self.unpaired) <= most * known {
-            return None;
-        }
-        let alone = self.looks.iter().filter(|look| {
-            let arm = situation.arms[look.arm];
-            look.arm != 0 && look.barred.is_none() && arm == arm.alone()
-        });
-        let reference = alone.clone().find(|look| {
-            let most = PAIR_EFFORT * chosen.shadow_nanos();
-            situation.arms[look.arm] == REFERENCE && look.shadow_nanos() <= most
-        });
-        let lightest = || alone.min_by(|a, b| a.shadow_nanos().total_cmp(&b.shadow_nanos()));
-        let pair = reference
-            .or_else(lightest)
-            .filter(|look| look.shadow_nanos() <= allowance_nanos)?;
-        if pair.shadow_nanos() * price > PAIR_SHARE * chosen.cost * f64::from(self.unpaired) {
-            return None;
-        }
-        self.unpaired = 0;
-        Some(*pair)
+            .all(|look| look.arm == 0 || look.least_cost > HOPELESS * plain)
     }
 
     pub(super) fn own_mut(&mut self) -> &mut Model {
         &mut self.own
     }
-}
-
-/// Whether what costs at least so much can't be better than plain blocks, however wrong it is.
-fn is_hopeless(least_cost: f64, plain: f64) -> bool {
-    least_cost > 1.2 * plain
 }
 
 /// What the arm by which others are measured typically takes to decode, ns.
