@@ -20,6 +20,8 @@ impl Bystanders {
     /// Seconds of a processor that this process has had, its bystanders apart, and `processes` with it.
     /// `None` where the system does not say.
     pub(crate) fn others(&self, processes: &[u32]) -> Option<f64> {
+        // A system that says nothing of threads would have bystanders count.
+        on_processor("/proc/thread-self")?;
         let threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bystanders = 0;
         for thread in threads.iter() {
