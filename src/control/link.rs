@@ -31,18 +31,29 @@ impl RttEstimator {
             self.smoothed
                 .map_or(nanos, |old| old + RTT_GAIN * (nanos - old)),
         );
-        match &mut self.current_min {
-            Some((since, min)) if now.saturating_since(*since) < MIN_RTT_WINDOW => {
-                *min = (*min).min(rtt);
-            }
-            current => self.previous_min = current.replace((now, rtt)).map(|(_, min)| min),
-        }
+        self.record_min(now, rtt);
     }
 
     /// Keeps what is known, as if it had been measured at `now`: on a clock that may be another.
     pub fn restart(&mut self, now: Time) {
         self.current_min = self.min().map(|min| (now, min));
         self.previous_min = None;
+    }
+
+    /// Takes in that something was there and back within `rtt`, perhaps after it had waited for its turn: the least is no longer.
+    pub fn record_at_most(&mut self, now: Time, rtt: Duration) {
+        if self.min().is_some_and(|min| rtt < min) {
+            self.record_min(now, rtt);
+        }
+    }
+
+    fn record_min(&mut self, now: Time, rtt: Duration) {
+        match &mut self.current_min {
+            Some((since, min)) if now.saturating_since(*since) < MIN_RTT_WINDOW => {
+                *min = (*min).min(rtt);
+            }
+            current => self.previous_min = current.replace((now, rtt)).map(|(_, min)| min),
+        }
     }
 
     /// The smoothed round trip, queueing included; `None` before the first.
@@ -100,8 +111,7 @@ pub struct LinkEstimator {
     send_rate: Option<f64>,
     busy_rate: Option<f64>,
     lower_bound: Option<f64>,
-    /// What single blocks have shown at least: nearer to the truth or too much, as the least round trip is known.
-    passage_bound: Option<f64>,
+    passage: Option<Passage>,
     floor: Floor,
     lone: CostEstimator,
     /// The rate that they last showed: once compressed, blocks may be too much alike to show it again.
@@ -126,6 +136,31 @@ pub struct LinkEstimator {
     raised: bool,
     early: Early,
     doubt: Doubt,
+}
+
+/// The fastest of single blocks, and the rate that it has shown at least: nearer to the truth or too much, as the least round trip is known.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    bytes: usize,
+    rtt: Duration,
+    /// Bytes per second; less the older it is.
+    shown: f64,
+}
+
+impl Passage {
+    /// No more than it shows where the least round trip is `rtt_min`.
+    fn with(self, rtt_min: Duration) -> Self {
+        let shown = rate_of(self.bytes as u64, time_on_link(self.rtt, rtt_min));
+        Self {
+            shown: shown.map_or(self.shown, |shown| shown.min(self.shown)),
+            ..self
+        }
+    }
+}
+
+/// How long a block was on the link at most that was acknowledged after `rtt`.
+fn time_on_link(rtt: Duration, rtt_min: Duration) -> Duration {
+    rtt.saturating_sub(rtt_min).max(rtt_min / LEAST_PASSAGE)
 }
 
 /// What passed a busy link before its rate was known.
@@ -156,7 +191,7 @@ impl Default for LinkEstimator {
             send_rate: None,
             busy_rate: None,
             lower_bound: None,
-            passage_bound: None,
+            passage: None,
             floor: Floor::default(),
             lone: CostEstimator::default(),
             lone_rate: None,
@@ -268,8 +303,8 @@ impl LinkEstimator {
                     self.lower_bound
                         .map_or(surely, |bound| surely.max(bound * BOUND_DECAY)),
                 );
-                if let Some(bound) = &mut self.passage_bound {
-                    *bound *= BOUND_DECAY;
+                if let Some(passage) = &mut self.passage {
+                    passage.shown *= BOUND_DECAY;
                 }
                 if self.busy_rate.is_some_and(|known| rate > known) {
                     smooth(&mut self.busy_rate, rate);
@@ -348,7 +383,7 @@ impl LinkEstimator {
         self.doubt.on_rate(known, now);
         if changed && weight >= 1.0 {
             self.lower_bound = None;
-            self.passage_bound = None;
+            self.passage = None;
             self.floor = Floor::default();
             self.lone = CostEstimator::default();
             self.lone_rate = None;
@@ -390,7 +425,7 @@ impl LinkEstimator {
     /// Takes in that a block of `bytes` was acknowledged after `rtt`, the least being `rtt_min`: it was
     /// on the link for no longer than the difference, whatever else was on its way.
     pub fn record_passage(&mut self, bytes: usize, rtt: Duration, rtt_min: Duration) {
-        let on_link = rtt.saturating_sub(rtt_min).max(rtt_min / LEAST_PASSAGE);
+        let on_link = time_on_link(rtt, rtt_min);
         let Some(rate) = rate_of(bytes as u64, on_link) else {
             return;
         };
@@ -406,7 +441,14 @@ impl LinkEstimator {
             }
             Some(_) => {}
             None => {
-                self.passage_bound = Some(self.passage_bound.unwrap_or(0.0).max(rate));
+                // What was taken for the least round trip may have had to wait for its turn.
+                let before = self.passage.map(|passage| passage.with(rtt_min));
+                let this = Passage {
+                    bytes,
+                    rtt,
+                    shown: rate,
+                };
+                self.passage = before.filter(|before| before.shown >= rate).or(Some(this));
                 // What seemed slower was somebody's pause.
                 if rate > FAR * self.early.rate() {
                     self.early = Early::default();
@@ -543,7 +585,7 @@ impl LinkEstimator {
     }
 
     fn bound(&self) -> Option<f64> {
-        match (self.lower_bound, self.passage_bound) {
+        match (self.lower_bound, self.passage.map(|passage| passage.shown)) {
             (Some(one), Some(other)) => Some(one.max(other)),
             (one, other) => one.or(other),
         }
@@ -645,6 +687,24 @@ mod tests {
             panic!("{link:?}");
         };
         assert!((rate.get() / 54.6e6 - 1.0).abs() < 0.1, "{rate:?}");
+    }
+
+    #[test]
+    fn a_block_shows_no_more_than_the_least_round_trip_allows_that_is_found_later() {
+        const RATE: f64 = 125e3;
+        let micros = Duration::from_micros;
+        let mut link = LinkEstimator::default();
+        let mut pass = |bytes: usize, least: Duration| {
+            let rtt = micros(300) + Duration::from_secs_f64(bytes as f64 / RATE);
+            link.record_passage(bytes, rtt, least);
+            link.link_rate().expect("a bound").get()
+        };
+        // A probe that waited was taken for the least; then another one did not.
+        assert!(pass(116, micros(1200)) > 5.0 * RATE);
+        let shown = pass(60, micros(300));
+        assert!((shown / RATE - 1.0).abs() < 1e-3, "{shown}");
+        // A route that is longer takes nothing back.
+        assert!((pass(2000, micros(301)) / shown - 1.0).abs() < 1e-3);
     }
 
     #[test]

@@ -417,7 +417,7 @@ impl Inflight {
         now: Time,
         ack: &Ack,
         position: u64,
-        rtt_min: Option<Duration>,
+        known_rtt: &mut RttEstimator,
         link: &mut LinkEstimator,
     ) -> Result<(), WireError> {
         if ack.frames > self.sent {
@@ -458,6 +458,10 @@ impl Inflight {
         let rtt = last
             .begun
             .and_then(|begun| self.round_trip(now, begun, held));
+        if let Some(rtt) = rtt {
+            known_rtt.record_at_most(now, rtt);
+        }
+        let rtt_min = known_rtt.min();
         if let (Some(rtt), Some(least)) = (rtt, rtt_min) {
             link.record_passage(last.wire_len, rtt, least);
         }
@@ -640,7 +644,7 @@ mod tests {
             ..Ack::default()
         };
         inflight
-            .on_ack(now, &ack, 500, None, &mut link)
+            .on_ack(now, &ack, 500, &mut RttEstimator::default(), &mut link)
             .expect("of what was sent");
         inflight.on_block(1000, 8000, 1500, Fed::Overlapping);
         assert_eq!(inflight.ahead(), 1000);
@@ -662,6 +666,8 @@ mod tests {
         let mut inflight = Inflight::default();
         let mut link = LinkEstimator::default();
         let rtt = Duration::from_micros(90);
+        let mut known_rtt = RttEstimator::default();
+        known_rtt.record(Time::ZERO, rtt);
         let (mut now, mut position, mut frames) = (Time::from_nanos(1_000_000), 0, 0);
         for blocks in (0..60).map(|ack| 1 + ack * 7 % 31) {
             for _ in 0..blocks {
@@ -680,10 +686,50 @@ mod tests {
                 ..Ack::default()
             };
             inflight
-                .on_ack(received + ONE_WAY, &ack, position, Some(rtt), &mut link)
+                .on_ack(
+                    received + ONE_WAY,
+                    &ack,
+                    position,
+                    &mut known_rtt,
+                    &mut link,
+                )
                 .expect("of what was sent");
         }
         link.rate()
+    }
+
+    #[test]
+    fn a_block_that_was_there_and_back_sooner_than_any_probe_is_the_least_round_trip() {
+        const LEN: usize = 62;
+        const RATE: f64 = 125e3;
+        let micros = Duration::from_micros;
+        let mut inflight = Inflight::default();
+        let mut link = LinkEstimator::default();
+        // The only probe waited behind what opened the connection.
+        let mut rtt = RttEstimator::default();
+        rtt.record(Time::ZERO, micros(1200));
+        let on_link = Duration::from_secs_f64(LEN as f64 / RATE);
+        let mut now = Time::from_nanos(1_000_000);
+        for frames in 1..=40 {
+            now = now + micros(5000);
+            let position = frames * LEN as u64;
+            inflight.on_block(LEN, LEN, position, Fed::Overlapping);
+            inflight.on_written(now, position, rtt.min());
+            let received = now + micros(100) + on_link;
+            let ack = Ack {
+                frames,
+                wire_bytes: position,
+                received_nanos: received.as_nanos(),
+                ..Ack::default()
+            };
+            inflight
+                .on_ack(received + micros(100), &ack, position, &mut rtt, &mut link)
+                .expect("of what was sent");
+        }
+        assert_eq!(rtt.min(), Some(micros(200) + on_link));
+        // Within what the blocks' own time in the least round trip makes of it.
+        let shown = link.link_rate().expect("a bound").get();
+        assert!(shown < 10.0 * RATE, "{shown}");
     }
 
     #[test]

@@ -284,12 +284,11 @@ impl Session {
 
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> Result<(), WireError> {
         let known = &mut self.path.known;
-        let rtt_min = known.rtt.min();
         let position = self.sender.output.position();
         let first = self.sender.inflight.blocks_acked();
         self.sender
             .inflight
-            .on_ack(now, ack, position, rtt_min, &mut known.link)?;
+            .on_ack(now, ack, position, &mut known.rtt, &mut known.link)?;
         let count = self.sender.inflight.blocks_acked() - first;
         if count > 0 {
             let acknowledged = Observation::BlocksAcknowledged { first, count };
