@@ -368,7 +368,7 @@ impl SessionConfig {
 
     /// The window of each stream, as set.
     pub const fn window_len(&self) -> u64 {
-        self.limits.window
+        self.limits.window_len()
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {

@@ -378,7 +378,7 @@ impl Session {
     /// The most that a stream's own window may be.
     fn most_window(&self) -> u64 {
         let share = self.credit.windows_left() / SHARE;
-        share.max(LEAST_WINDOW).min(self.config.limits.window)
+        share.max(LEAST_WINDOW).min(self.config.limits.window_len())
     }
 
     /// Gives a stream with a window of its own what the application has taken.

@@ -14,7 +14,6 @@ use super::job::{
 use super::observer::Observation;
 use super::receiver::Taken;
 use super::retained::Frame;
-use super::sender::late_bytes;
 use super::{Session, State};
 use crate::control::{BudgetRate, HistoryUse, SocketSample};
 use crate::units::{CpuLoad, Time, saturating_nanos};
@@ -195,10 +194,11 @@ impl Session {
         self.path.was_blocked = true;
     }
 
-    /// How many bytes the socket should take before they are on their way: on a slow link few, so that
-    /// decisions are not made long before they matter.
+    /// How many bytes the socket should take before they are on their way: two blocks, so that the link has something to send while
+    /// the next is being encoded; on a slow link fewer, so that decisions are not made long before they matter, and more on one that
+    /// was seen to be so fast that a write costs more than its bytes.
     pub fn unsent_limit(&self) -> u32 {
-        let limit = late_bytes(&self.path.known.link).unwrap_or(usize::MAX);
+        let limit = self.sender.unsent_limit(&self.path.known.link);
         u32::try_from(limit).unwrap_or(u32::MAX)
     }
 
@@ -405,7 +405,7 @@ impl Session {
     fn ack_due(&self) -> Option<Time> {
         let reads = self.sender.output.len() <= MAX_UNREAD;
         self.receiver
-            .ack_due(self.config.ack_delay)
+            .ack_due(self.config.ack_delay, self.last_ack)
             .filter(|_| reads)
     }
 

@@ -409,17 +409,7 @@ impl Inflight {
         }
     }
 
-    /// # Errors
-    ///
-    /// The peer acknowledges what was not sent, or less than before.
-    pub(super) fn on_ack(
-        &mut self,
-        now: Time,
-        ack: &Ack,
-        position: u64,
-        known_rtt: &mut RttEstimator,
-        link: &mut LinkEstimator,
-    ) -> Result<(), WireError> {
+    const fn check(&self, ack: &Ack) -> Result<(), WireError> {
         if ack.frames > self.sent {
             return Err(WireError::FieldTooLarge {
                 field: "acknowledged frames",
@@ -434,6 +424,21 @@ impl Inflight {
                 min: self.acked,
             });
         }
+        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// The peer acknowledges what was not sent, or less than before.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Time,
+        ack: &Ack,
+        position: u64,
+        known_rtt: &mut RttEstimator,
+        link: &mut LinkEstimator,
+    ) -> Result<(), WireError> {
+        self.check(ack)?;
         self.acked = ack.frames;
         let mut fed = Fed::Backlogged;
         let (mut first, mut last) = (None, None);

@@ -7,6 +7,11 @@ use super::credit::Shares;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{MESSAGE_CHARGE, WireError};
 
+/// A stream's window is this part of what the connection may hold, if nothing else is said ..
+const WINDOW_SHARE: u64 = 32;
+/// .. and so much at least. Both arbitrary: what a loopback carries while the application's thread is woken.
+const LEAST_WINDOW: u64 = 1 << 20;
+
 /// What a session bears from its peer. Every limit is judged before anything is reserved, and none of them is needed for a
 /// peer that keeps to what it was told. How many connections there may be is for whoever accepts them
 /// (`transport::Listener`), not for a session; how many dictionaries of what length are taken is a part of whose are
@@ -17,7 +22,7 @@ use crate::wire::{MESSAGE_CHARGE, WireError};
 pub struct Limits {
     pub(super) max_message: usize,
     pub(super) max_block: usize,
-    pub(super) window: u64,
+    window: Option<u64>,
     pub(super) connection_memory: Option<usize>,
     pub(super) max_streams: u32,
     pub(super) streams_per_second: u32,
@@ -40,7 +45,7 @@ impl Default for Limits {
         Self {
             max_message: 16 << 20,
             max_block: 256 << 10,
-            window: 1 << 20,
+            window: None,
             connection_memory: None,
             max_streams: 16_384,
             streams_per_second: 16_384,
@@ -74,11 +79,27 @@ impl Limits {
     }
 
     /// What the peer may send ahead of the application on each stream, bytes: payloads and 32 for each
-    /// message. The peer is told. Default 1 MiB, at least 4 KiB.
+    /// message. The peer is told. Default 1/32 of [`Self::connection_memory`], at least 1 MiB: 2 MiB, if that is not set either. At
+    /// least 4 KiB.
+    ///
+    /// A stream carries no more than its window in a round trip, and where messages are long half of it, for the peer is told of what
+    /// was taken when that is half a window. A link that is both fast and long takes a larger one: 10 MiB for 1 Gbit/s and 40 ms.
     #[must_use]
     pub const fn window(mut self, bytes: u64) -> Self {
-        self.window = bytes;
+        self.window = Some(bytes);
         self
+    }
+
+    pub(super) const fn window_len(&self) -> u64 {
+        if let Some(bytes) = self.window {
+            return bytes;
+        }
+        let share = self.connection_memory_len() as u64 / WINDOW_SHARE;
+        if share > LEAST_WINDOW {
+            share
+        } else {
+            LEAST_WINDOW
+        }
     }
 
     /// What all streams of a connection together may hold here, bytes, payloads and 32 for each message: what has come and the
@@ -100,7 +121,7 @@ impl Limits {
     /// sessions that can be resumed, what is not acknowledged
     /// ([`SessionConfig::retransmit_memory`](super::SessionConfig::retransmit_memory)); and some hundred bytes for each
     /// stream ([`Self::max_streams`]). Counted are bytes of messages: a message that is not whole may
-    /// have twice its bytes reserved, and small messages share the memory of the block that they came in, which is held as
+    /// have four times its bytes reserved, and small messages share the memory of the block that they came in, which is held as
     /// long as the last of them, a block for each stream at most.
     #[must_use]
     pub const fn connection_memory(mut self, bytes: usize) -> Self {
@@ -228,7 +249,7 @@ impl Limits {
             }
         };
         least("max_block", self.max_block as u64, 4 << 10)?;
-        least("window", self.window, 4 << 10)?;
+        least("window", self.window_len(), 4 << 10)?;
         least("max_message", self.max_message as u64, 1)?;
         least(
             "connection_memory",

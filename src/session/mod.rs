@@ -312,7 +312,7 @@ impl Session {
             is_open: true,
             name,
             send: SendStream::new(group, send_limit),
-            recv: RecvStream::new(self.config.limits.window),
+            recv: RecvStream::new(self.config.limits.window_len()),
             policy: Policy::new(policy),
             class: TrafficClass::default(),
             latest_block: (0, Texture::default()),
@@ -480,7 +480,7 @@ impl Session {
     /// Says that the application is done with messages of a stream that took so much of its window
     /// ([`Message::charge`]), so that the peer may send more.
     pub fn release(&mut self, id: StreamId, charge: usize) {
-        let window = self.config.limits.window;
+        let window = self.config.limits.window_len();
         let Some(stream) = self.streams.find(id) else {
             return;
         };
@@ -737,7 +737,7 @@ fn hello(role: Role, config: &SessionConfig, credit: u64) -> Hello {
         max_message: config.limits.max_message as u64,
         max_block: config.limits.max_block as u64,
         max_streams: u64::from(config.limits.max_streams),
-        window: config.limits.window,
+        window: config.limits.window_len(),
         credit: Some(credit),
         history_memory: config.history_received() as u64,
         dictionaries: DictionaryOffer::default(),

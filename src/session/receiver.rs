@@ -31,8 +31,11 @@ use crate::wire::{
 const ACK_FRAMES: u64 = 32;
 /// Frames at the beginning that are acknowledged at once: the peer knows nothing of the link yet.
 const QUICK_FRAMES: u64 = 16;
-/// Bytes after which it does not either.
+/// Bytes after which it does not either ..
 const ACK_BYTES: u64 = 128 << 10;
+/// .. but for the latest one, so long: where so many bytes come sooner, the ends are slow, and each acknowledgement costs both of them a
+/// write, a read and perhaps a waking. Arbitrary, less than a round trip but on the fastest links.
+const ACK_APART: Duration = Duration::from_micros(200);
 
 /// What blocks of a slot are in.
 #[derive(Clone, Debug)]
@@ -672,13 +675,18 @@ impl Receiver {
         Ok(())
     }
 
-    /// When the acknowledgement of what was received must leave at the latest.
-    pub(super) fn ack_due(&self, delay: Duration) -> Option<Time> {
+    /// When the acknowledgement of what was received must leave at the latest, if the `last` one left then.
+    pub(super) fn ack_due(&self, delay: Duration, last: Option<Time>) -> Option<Time> {
         let first = self.first_unacked_at?;
-        let full = self.frames <= QUICK_FRAMES
-            || self.frames - self.acked_frames >= ACK_FRAMES
+        let is_much = self.frames - self.acked_frames >= ACK_FRAMES
             || self.wire_bytes - self.acked_bytes >= ACK_BYTES;
-        Some(if full { first } else { first + delay })
+        Some(if self.frames <= QUICK_FRAMES {
+            first
+        } else if is_much {
+            last.map_or(first, |last| first.max(last + ACK_APART))
+        } else {
+            first + delay
+        })
     }
 
     /// The acknowledgement of everything delivered.

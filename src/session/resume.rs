@@ -380,12 +380,12 @@ impl Session {
             send.forget_credit();
             self.sender.on_sendable(id, send);
             // The last one may have been lost, or not have been said.
-            recv.new_limit(self.config.limits.window);
+            recv.new_limit(self.config.limits.window_len());
             let window = Window {
                 stream: id,
                 limit: recv.limit,
             };
-            let raised = recv.limit > self.config.limits.window && recv.ended.is_none();
+            let raised = recv.limit > self.config.limits.window_len() && recv.ended.is_none();
             if raised {
                 self.put_control(&Control::Window(window));
             }

@@ -6,9 +6,9 @@ use std::thread::available_parallelism;
 use bytes::BytesMut;
 
 /// What is read at once, if so much is there.
-const READ_LEN: usize = 64 << 10;
+const READ_LEN: usize = 128 << 10;
 /// A buffer with less room is not read into. Arbitrary: then as much is read with each call as small sockets hold.
-const MIN_LEN: usize = READ_LEN / 4;
+const MIN_LEN: usize = READ_LEN / 8;
 
 /// Those that nobody reads into for now: no more than may be in use at once.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ use super::node::NodeShared;
 use super::path;
 use super::resume::{Another, Carrier};
 use super::shared::{Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, StreamShared};
-use super::socket::MOST_UNSENT;
+use super::socket::FIRST_UNSENT;
 use crate::control::MAX_INLINE;
 use crate::session::{BuildIdHasher, Event, Message, OpenError, Outgoing, Session, SessionError};
 use crate::units::Time;
@@ -162,7 +162,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             sampled: None,
             steps_aside: steps_aside(),
             inline: Duration::ZERO,
-            unsent_limit: MOST_UNSENT,
+            unsent_limit: FIRST_UNSENT,
             closing: None,
             state: State::Open,
             known_as,
@@ -402,7 +402,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         if due && self.session.has_queued() {
             self.sampled = Some(now);
             self.session.handle_socket_sample(now, path::sample(io));
-            let limit = self.session.unsent_limit().min(MOST_UNSENT);
+            let limit = self.session.unsent_limit();
             // Not for every little change.
             if limit.abs_diff(self.unsent_limit) > self.unsent_limit / 2 {
                 self.unsent_limit = limit;
@@ -517,7 +517,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.input = input;
             self.input_ended = false;
             self.sampled = None;
-            self.unsent_limit = MOST_UNSENT;
+            self.unsent_limit = FIRST_UNSENT;
         }
         true
     }

@@ -15,6 +15,14 @@ use crate::wire::{
 /// How many times its own length a payload in a block of several streams may hold in memory.
 const MAX_PINNED: usize = 8;
 
+/// What is reserved for a message with its first fragment: only what has come says how much a peer means to send.
+const FIRST_CAPACITY: usize = 4;
+
+fn first_capacity(fragment: usize, message_len: u64) -> usize {
+    let most = fragment.saturating_mul(FIRST_CAPACITY);
+    usize::try_from(message_len).map_or(most, |len| len.min(most))
+}
+
 /// Whether a payload would hold far more memory than it is charged for.
 pub(super) const fn is_pinning(payload: &Bytes, block_len: usize) -> bool {
     payload.len() * MAX_PINNED < block_len
@@ -174,7 +182,7 @@ pub(super) fn deliver_record(
             recv.partial = Some(Partial {
                 kind,
                 message_len,
-                bytes: BytesMut::new(),
+                bytes: BytesMut::with_capacity(first_capacity(payload.len(), message_len)),
             });
             continue_partial(recv, &payload, true)?;
             return Ok(Some(id));

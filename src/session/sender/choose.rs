@@ -23,12 +23,30 @@ use crate::wire::{GroupId, StreamId};
 const LATE: Duration = Duration::from_millis(50);
 /// .. and so much at least.
 const LEAST_LATE: usize = 32 << 10;
+/// Blocks that wait at most, so that one is written while the next is encoded ..
+const AT_ONCE: usize = 1;
+/// .. and where a link was seen to be so fast that all of them leave within a millisecond: there each write costs more than its bytes.
+const FAST_AT_ONCE: usize = 4;
 
 impl Sender {
     /// How much output may wait before no more is built: on a slow link no more than it takes within
     /// a short time, so that what is built next is decided by what is known then.
     pub(super) fn late_limit(&self, link: &LinkEstimator) -> usize {
-        late_bytes(link).map_or(self.block_len, |late| late.min(self.block_len))
+        let at_once = if link.is_fast() {
+            FAST_AT_ONCE
+        } else {
+            AT_ONCE
+        };
+        let most = self.block_len.saturating_mul(at_once);
+        late_bytes(link).map_or(most, |late| late.min(most))
+    }
+
+    /// How much the socket may hold unsent: as much again, and at least two blocks, so that the link has something to send while the
+    /// next is being encoded.
+    pub(in crate::session) fn unsent_limit(&self, link: &LinkEstimator) -> usize {
+        let late = late_bytes(link).unwrap_or(usize::MAX);
+        let most = self.late_limit(link).max(self.block_len);
+        late.min(most.saturating_mul(2))
     }
 
     /// Until when to wait for codec time rather than send plain bytes: as long as the link is busy
@@ -263,7 +281,7 @@ impl Sender {
 }
 
 /// What may wait for a link of known rate without being decided too early.
-pub(in crate::session) fn late_bytes(link: &LinkEstimator) -> Option<usize> {
+fn late_bytes(link: &LinkEstimator) -> Option<usize> {
     let LinkRate::About(rate) = link.rate() else {
         return None;
     };

@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 
 use self::chains::Chains;
-pub(super) use self::choose::late_bytes;
 pub(super) use self::credit::SendCredit;
 use self::length::Period;
 use self::line::Line;

@@ -14,7 +14,7 @@ use super::failure;
 use crate::control::SocketSample;
 use crate::transport::limits::Place;
 use crate::transport::shared::Shared;
-use crate::transport::socket::MOST_UNSENT;
+use crate::transport::socket::FIRST_UNSENT;
 use crate::transport::tls::Failure;
 use crate::wire::LaneNumber;
 
@@ -72,7 +72,7 @@ impl QuicCarrier {
             recv,
             connection,
             sending: Sending::Open,
-            most_unsent: AtomicU32::new(MOST_UNSENT),
+            most_unsent: AtomicU32::new(FIRST_UNSENT),
             window: Arc::default(),
             preamble: Vec::new(),
             shared,
