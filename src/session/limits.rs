@@ -440,6 +440,15 @@ impl DecodeTime {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_window_is_a_small_part_of_what_a_connection_may_hold() {
+        let of = |memory| Limits::default().connection_memory(memory).window_len();
+        assert_eq!(Limits::default().window_len(), 2 << 20);
+        assert_eq!(of(256 << 20), 8 << 20);
+        assert_eq!(of(17 << 20), 1 << 20);
+        assert_eq!(Limits::default().window(5000).window_len(), 5000);
+    }
+
     /// Said again by several lanes, it is one pause, which ends with the last.
     #[test]
     fn a_pause_that_another_lane_causes_holds_until_it_ends() {

@@ -322,3 +322,16 @@ pub(super) fn tell_run(told: &Told, block: u64, run: MessageRun, streams: &Strea
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_only_announced_takes_little_memory() {
+        assert_eq!(first_capacity(64 << 10, 256 << 10), 256 << 10);
+        assert_eq!(first_capacity(64 << 10, 70_000), 70_000);
+        assert_eq!(first_capacity(1, u64::MAX), FIRST_CAPACITY);
+        assert_eq!(first_capacity(usize::MAX, u64::MAX), usize::MAX);
+    }
+}

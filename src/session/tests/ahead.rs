@@ -124,3 +124,26 @@ fn on_a_fast_link_blocks_that_wait_for_their_turn_to_be_written_do_not_show_a_bu
     }
     assert_eq!(pair.b.payloads(id).len(), 3200);
 }
+
+/// What waits to be written of 2 MiB, and what the socket may hold unsent, once `bytes` were seen to pass in 10 ms.
+fn ahead(bytes: u64) -> (usize, u32) {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let id = pair.open();
+    let link = &mut pair.a.session.path.known.link;
+    link.record_delivery(bytes, Duration::from_millis(10), Fed::Overlapping);
+    for _ in 0..32 {
+        pair.send(id, &vec![7; 64 << 10]);
+    }
+    let waiting = pair.a.encode_all(pair.now);
+    (waiting.len(), pair.a.session.unsent_limit())
+}
+
+#[test]
+fn more_blocks_wait_in_front_of_a_link_that_was_seen_to_be_fast() {
+    let (waiting, unsent) = ahead(100_000);
+    assert!(waiting < 129 << 10, "{waiting} bytes");
+    assert_eq!(unsent, 128 << 10);
+    let (waiting, unsent) = ahead(10_000_000);
+    assert!((256 << 10..321 << 10).contains(&waiting), "{waiting} bytes");
+    assert_eq!(unsent, 512 << 10);
+}

@@ -575,3 +575,43 @@ fn streams_of_a_higher_priority_do_not_wait_behind_others() {
         assert_eq!(passed(-1, is_late), 30);
     }
 }
+
+#[test]
+fn acknowledgements_for_the_sake_of_bytes_keep_apart() {
+    let mut pair = Pair::new(&config(PolicyConfig::None));
+    let id = pair.open();
+    // Beyond the first ones, which are acknowledged at once.
+    for _ in 0..20 {
+        pair.send(id, b"one of the first");
+        pair.pass(Duration::from_millis(20));
+    }
+    let acks = |bytes: &[u8]| {
+        let (mut rest, mut acks) = (bytes, 0);
+        while let Ok(Some(frame)) = parse_frame(rest, 256 << 10, true) {
+            let len = match frame {
+                Frame::Block { header, body_at } => body_at + header.body_len,
+                Frame::Control { len, control } => {
+                    acks += usize::from(matches!(control, Some(Control::Ack(_))));
+                    len
+                }
+            };
+            rest = &rest[len..];
+        }
+        acks
+    };
+    let mut sent = 0;
+    // 128 KiB every 20 us.
+    for _ in 0..100 {
+        pair.send(id, &vec![7; 128 << 10]);
+        let there = pair.a.run(pair.now);
+        pair.now = pair.now + Duration::from_micros(20);
+        pair.b.input.extend_from_slice(&there);
+        let back = pair.b.run(pair.now);
+        sent += acks(&back);
+        pair.a.input.extend_from_slice(&back);
+    }
+    assert!((9..=11).contains(&sent), "{sent} in 2 ms");
+    // The last one is not forgotten.
+    pair.pass(Duration::from_micros(200));
+    assert_eq!(pair.a.session.stats().frames_unacked, 0);
+}
