@@ -14,6 +14,7 @@ use super::job::{
 use super::observer::Observation;
 use super::receiver::Taken;
 use super::retained::Frame;
+use super::sender::unsent_limit;
 use super::{Session, State};
 use crate::control::{BudgetRate, HistoryUse, SocketSample};
 use crate::units::{CpuLoad, Time, saturating_nanos};
@@ -194,11 +195,11 @@ impl Session {
         self.path.was_blocked = true;
     }
 
-    /// How many bytes the socket should take before they are on their way: two blocks, so that the link has something to send while
-    /// the next is being encoded; on a slow link fewer, so that decisions are not made long before they matter, and more on one that
+    /// How many bytes the socket should take before they are on their way: 128 KiB, so that the link has something to send while
+    /// the next block is being encoded; on a slow link fewer, so that decisions are not made long before they matter, and more on one that
     /// was seen to be so fast that a write costs more than its bytes.
     pub fn unsent_limit(&self) -> u32 {
-        let limit = self.sender.unsent_limit(&self.path.known.link);
+        let limit = unsent_limit(&self.path.known.link);
         u32::try_from(limit).unwrap_or(u32::MAX)
     }
 

@@ -10,7 +10,7 @@ use crate::wire::{MESSAGE_CHARGE, WireError};
 /// A stream's window is this part of what the connection may hold, if nothing else is said ..
 const WINDOW_SHARE: u64 = 32;
 /// .. and so much at least. Both arbitrary: what a loopback carries while the application's thread is woken.
-const LEAST_WINDOW: u64 = 1 << 20;
+const LEAST_DEFAULT_WINDOW: u64 = 1 << 20;
 
 /// What a session bears from its peer. Every limit is judged before anything is reserved, and none of them is needed for a
 /// peer that keeps to what it was told. How many connections there may be is for whoever accepts them
@@ -95,10 +95,10 @@ impl Limits {
             return bytes;
         }
         let share = self.connection_memory_len() as u64 / WINDOW_SHARE;
-        if share > LEAST_WINDOW {
+        if share > LEAST_DEFAULT_WINDOW {
             share
         } else {
-            LEAST_WINDOW
+            LEAST_DEFAULT_WINDOW
         }
     }
 
@@ -121,7 +121,7 @@ impl Limits {
     /// sessions that can be resumed, what is not acknowledged
     /// ([`SessionConfig::retransmit_memory`](super::SessionConfig::retransmit_memory)); and some hundred bytes for each
     /// stream ([`Self::max_streams`]). Counted are bytes of messages: a message that is not whole may
-    /// have four times its bytes reserved, and small messages share the memory of the block that they came in, which is held as
+    /// have four times its bytes reserved, and small messages share the memory of the block that they came in, or of what was read with it (128 KiB), which is held as
     /// long as the last of them, a block for each stream at most.
     #[must_use]
     pub const fn connection_memory(mut self, bytes: usize) -> Self {

@@ -33,8 +33,8 @@ const ACK_FRAMES: u64 = 32;
 const QUICK_FRAMES: u64 = 16;
 /// Bytes after which it does not either ..
 const ACK_BYTES: u64 = 128 << 10;
-/// .. but for the latest one, so long: where so many bytes come sooner, the ends are slow, and each acknowledgement costs both of them a
-/// write, a read and perhaps a waking. Arbitrary, less than a round trip but on the fastest links.
+/// .. but so long after the one before: where as much comes sooner the ends are slow, and each acknowledgement costs them a write, a read
+/// and perhaps a waking. Arbitrary, less than a round trip but on the fastest links.
 const ACK_APART: Duration = Duration::from_micros(200);
 
 /// What blocks of a slot are in.

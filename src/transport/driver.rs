@@ -34,9 +34,10 @@ use super::node::NodeShared;
 use super::path;
 use super::resume::{Another, Carrier};
 use super::shared::{Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, StreamShared};
-use super::socket::FIRST_UNSENT;
 use crate::control::MAX_INLINE;
-use crate::session::{BuildIdHasher, Event, Message, OpenError, Outgoing, Session, SessionError};
+use crate::session::{
+    BuildIdHasher, Event, Message, OpenError, Outgoing, Session, SessionError, UNSENT,
+};
 use crate::units::Time;
 use crate::wire::{CloseCode, StreamId};
 
@@ -162,7 +163,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             sampled: None,
             steps_aside: steps_aside(),
             inline: Duration::ZERO,
-            unsent_limit: FIRST_UNSENT,
+            unsent_limit: UNSENT,
             closing: None,
             state: State::Open,
             known_as,
@@ -517,7 +518,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.input = input;
             self.input_ended = false;
             self.sampled = None;
-            self.unsent_limit = FIRST_UNSENT;
+            self.unsent_limit = UNSENT;
         }
         true
     }

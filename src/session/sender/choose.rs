@@ -23,30 +23,25 @@ use crate::wire::{GroupId, StreamId};
 const LATE: Duration = Duration::from_millis(50);
 /// .. and so much at least.
 const LEAST_LATE: usize = 32 << 10;
-/// Blocks that wait at most, so that one is written while the next is encoded ..
-const AT_ONCE: usize = 1;
-/// .. and where a link was seen to be so fast that all of them leave within a millisecond: there each write costs more than its bytes.
-const FAST_AT_ONCE: usize = 4;
+/// On a link that was seen to be so fast that it leaves within a millisecond, more output waits than a block: there each write costs
+/// more than its bytes.
+const FAST_OUTPUT: usize = 256 << 10;
+/// .. and so much unsent in the socket.
+const FAST_UNSENT: usize = 512 << 10;
+/// What the socket may hold unsent on another: two blocks of the usual length, so that the link has something to send while the next
+/// is being encoded.
+pub(crate) const UNSENT: u32 = 128 << 10;
 
 impl Sender {
     /// How much output may wait before no more is built: on a slow link no more than it takes within
     /// a short time, so that what is built next is decided by what is known then.
     pub(super) fn late_limit(&self, link: &LinkEstimator) -> usize {
-        let at_once = if link.is_fast() {
-            FAST_AT_ONCE
+        let most = if link.is_fast() {
+            self.block_len.max(FAST_OUTPUT)
         } else {
-            AT_ONCE
+            self.block_len
         };
-        let most = self.block_len.saturating_mul(at_once);
         late_bytes(link).map_or(most, |late| late.min(most))
-    }
-
-    /// How much the socket may hold unsent: as much again, and at least two blocks, so that the link has something to send while the
-    /// next is being encoded.
-    pub(in crate::session) fn unsent_limit(&self, link: &LinkEstimator) -> usize {
-        let late = late_bytes(link).unwrap_or(usize::MAX);
-        let most = self.late_limit(link).max(self.block_len);
-        late.min(most.saturating_mul(2))
     }
 
     /// Until when to wait for codec time rather than send plain bytes: as long as the link is busy
@@ -278,6 +273,16 @@ impl Sender {
             );
         }
     }
+}
+
+/// How much the socket may hold unsent.
+pub(in crate::session) fn unsent_limit(link: &LinkEstimator) -> usize {
+    let most = if link.is_fast() {
+        FAST_UNSENT
+    } else {
+        UNSENT as usize
+    };
+    late_bytes(link).map_or(most, |late| late.min(most))
 }
 
 /// What may wait for a link of known rate without being decided too early.

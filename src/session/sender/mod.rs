@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 
 use self::chains::Chains;
+pub(crate) use self::choose::UNSENT;
+pub(super) use self::choose::unsent_limit;
 pub(super) use self::credit::SendCredit;
 use self::length::Period;
 use self::line::Line;

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::failure;
 use crate::control::SocketSample;
+use crate::session::UNSENT;
 use crate::transport::limits::Place;
 use crate::transport::shared::Shared;
-use crate::transport::socket::FIRST_UNSENT;
 use crate::transport::tls::Failure;
 use crate::wire::LaneNumber;
 
@@ -72,7 +72,7 @@ impl QuicCarrier {
             recv,
             connection,
             sending: Sending::Open,
-            most_unsent: AtomicU32::new(FIRST_UNSENT),
+            most_unsent: AtomicU32::new(UNSENT),
             window: Arc::default(),
             preamble: Vec::new(),
             shared,
