@@ -72,6 +72,7 @@ use self::receiver::Receiver;
 pub use self::resume::Delivery;
 use self::resume::Resumption;
 use self::sender::Sender;
+#[cfg(feature = "transport")]
 pub(crate) use self::sender::UNSENT;
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]

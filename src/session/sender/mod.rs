@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 
 use self::chains::Chains;
+#[cfg(feature = "transport")]
 pub(crate) use self::choose::UNSENT;
 pub(super) use self::choose::unsent_limit;
 pub(super) use self::credit::SendCredit;
