@@ -366,7 +366,7 @@ impl SessionConfig {
         self.limits.connection_memory_len() as u64
     }
 
-    /// The window of each stream, as set.
+    /// The window that each stream begins with.
     pub const fn window_len(&self) -> u64 {
         self.limits.window_len()
     }

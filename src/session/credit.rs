@@ -13,7 +13,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use super::stream::{RecvStream, Streams};
+use super::stream::{RecvStream, Streams, WindowRoom};
 use super::{Event, Session};
 use crate::units::Time;
 use crate::wire::{Blocked, Control, Credit, MESSAGE_CHARGE, StreamId, Unused, WireError};
@@ -24,8 +24,10 @@ const WORTH_SAYING: u64 = 8;
 /// that: those that come later must find something (dynamic thresholds, Choudhury and Hahne 1998). Arbitrary: with the default
 /// memory, the first may be as large as a stream's window.
 const SHARE: u64 = 4;
-/// A stream with a window of its own is given more once this part of it was taken. Arbitrary.
+/// A stream with a window of its own is given more once this part of it was taken ..
 const RENEWAL: u64 = 4;
+/// .. or so many bytes. Both arbitrary: a block.
+const MOST_UNSAID: u64 = 64 << 10;
 /// A stream's first window of its own, bytes, as long as there is plenty. It grows where both the peer waits for credit and
 /// the application for messages, to some times what came in a round trip (the autotuning of QUIC's and HTTP/2's windows).
 /// Arbitrary: a quarter of a block.
@@ -243,6 +245,11 @@ impl RecvCredit {
         self.general_left() < self.shares.general / 4
     }
 
+    /// Whether the applications are not far behind the peer.
+    fn holds_little(&self) -> bool {
+        self.held() < self.shares.general / 4
+    }
+
     /// What streams held that are not there any more.
     fn take_back(&mut self, streams: &mut Streams) {
         self.released += core::mem::take(&mut streams.let_go);
@@ -320,6 +327,12 @@ impl RecvStream {
         ((TIMES * of_rtt) as u64).clamp(credit.window, 2 * credit.window)
     }
 
+    /// Gives it a window of the connection's credit. Its own, of which half may be untold, must not make that shorter.
+    fn set_credit_window(&mut self, window: u64) {
+        self.credit.window = window;
+        self.window = self.window.max(2 * window);
+    }
+
     pub(super) const fn has_trouble(&self) -> bool {
         self.credit.blocked.is_some() || self.credit.window > 0
     }
@@ -375,10 +388,29 @@ impl Session {
         self.put_control(&Control::Credit(Credit { stream, amount }));
     }
 
+    /// What streams' windows are judged by that need no credit of their own.
+    pub(super) fn window_room(&self) -> WindowRoom {
+        let rtt = self.path.known.rtt.min().unwrap_or_default();
+        let limits = &self.config.limits;
+        let most = if self.credit.holds_little() {
+            limits.most_window()
+        } else {
+            0
+        };
+        WindowRoom {
+            now: self.now,
+            rtt: rtt.max(LEAST_RTT),
+            first: limits.window_len(),
+            most,
+        }
+    }
+
     /// The most that a stream's own window may be.
     fn most_window(&self) -> u64 {
         let share = self.credit.windows_left() / SHARE;
-        share.max(LEAST_WINDOW).min(self.config.limits.window_len())
+        share
+            .max(LEAST_WINDOW)
+            .min(self.config.limits.most_window())
     }
 
     /// Gives a stream with a window of its own what the application has taken.
@@ -399,11 +431,12 @@ impl Session {
             recv.credit.window = 0;
             return;
         }
-        recv.credit.window = recv.grown(self.now, rtt).min(most.max(recv.credit.window));
+        let window = recv.grown(self.now, rtt).min(most.max(recv.credit.window));
+        recv.set_credit_window(window);
         let credit = &mut recv.credit;
         let most = self.credit.windows_left() / 2;
         let amount = credit.window.saturating_sub(credit.lent).min(most);
-        if amount >= (credit.window / RENEWAL).max(1) {
+        if amount >= (credit.window / RENEWAL).clamp(1, MOST_UNSAID) {
             credit.lent += amount;
             self.put_credit(Some(id), amount);
         }
@@ -441,7 +474,7 @@ impl Session {
         };
         credit.window = window;
         let window = recv.grown(self.now, rtt).min(most);
-        recv.credit.window = window.max(LEAST_WINDOW);
+        recv.set_credit_window(window.max(LEAST_WINDOW));
         let mut amount = window.saturating_sub(held).min(left);
         if amount < needs {
             let all_taken = recv.complete() == recv.released;

@@ -11,6 +11,9 @@ use crate::wire::{MESSAGE_CHARGE, WireError};
 const WINDOW_SHARE: u64 = 32;
 /// .. and so much at least. Both arbitrary: what a loopback carries while the application's thread is woken.
 const LEAST_DEFAULT_WINDOW: u64 = 1 << 20;
+/// .. and may grow to this part, where the application takes what comes and the way is long. Arbitrary: 8 MiB, by default, are what
+/// 1.5 Gbit/s carry in 40 ms.
+const GROWN_SHARE: u64 = 8;
 
 /// What a session bears from its peer. Every limit is judged before anything is reserved, and none of them is needed for a
 /// peer that keeps to what it was told. How many connections there may be is for whoever accepts them
@@ -79,11 +82,12 @@ impl Limits {
     }
 
     /// What the peer may send ahead of the application on each stream, bytes: payloads and 32 for each
-    /// message. The peer is told. Default 1/32 of [`Self::connection_memory`], at least 1 MiB: 2 MiB, if that is not set either. At
-    /// least 4 KiB.
+    /// message. The peer is told. At least 4 KiB.
     ///
-    /// A stream carries no more than its window in a round trip, and where messages are long half of it, for the peer is told of what
-    /// was taken when that is half a window. A link that is both fast and long takes a larger one: 10 MiB for 1 Gbit/s and 40 ms.
+    /// A stream carries no more than its window in a round trip. If none is set, it begins with 1/32 of
+    /// [`Self::connection_memory`], at least 1 MiB: 2 MiB, if that is not set either. It becomes twice as long, and again, up to 1/8
+    /// of that memory, where the application takes what comes, the peer has used up what it was given before it can have heard of
+    /// more, and all streams together hold little. One that is set stays as it is.
     #[must_use]
     pub const fn window(mut self, bytes: u64) -> Self {
         self.window = Some(bytes);
@@ -99,6 +103,16 @@ impl Limits {
             share
         } else {
             LEAST_DEFAULT_WINDOW
+        }
+    }
+
+    /// What a window may grow to.
+    pub(super) fn most_window(&self) -> u64 {
+        match self.window {
+            Some(bytes) => bytes,
+            None => self
+                .window_len()
+                .max(self.connection_memory_len() as u64 / GROWN_SHARE),
         }
     }
 
@@ -447,6 +461,10 @@ mod tests {
         assert_eq!(of(256 << 20), 8 << 20);
         assert_eq!(of(17 << 20), 1 << 20);
         assert_eq!(Limits::default().window(5000).window_len(), 5000);
+        let most = |memory| Limits::default().connection_memory(memory).most_window();
+        assert_eq!(Limits::default().most_window(), 8 << 20);
+        assert_eq!((most(256 << 20), most(4 << 20)), (32 << 20, 1 << 20));
+        assert_eq!(Limits::default().window(5000).most_window(), 5000);
     }
 
     /// Said again by several lanes, it is one pause, which ends with the last.

@@ -314,7 +314,7 @@ impl Session {
             is_open: true,
             name,
             send: SendStream::new(group, send_limit),
-            recv: RecvStream::new(self.config.limits.window_len()),
+            recv: RecvStream::new(self.now, self.config.limits.window_len()),
             policy: Policy::new(policy),
             class: TrafficClass::default(),
             latest_block: (0, Texture::default()),
@@ -482,14 +482,14 @@ impl Session {
     /// Says that the application is done with messages of a stream that took so much of its window
     /// ([`Message::charge`]), so that the peer may send more.
     pub fn release(&mut self, id: StreamId, charge: usize) {
-        let window = self.config.limits.window_len();
+        let room = self.window_room();
         let Some(stream) = self.streams.find(id) else {
             return;
         };
         let recv = &mut stream.recv;
         recv.release(charge as u64, &mut self.credit);
         let first = recv.has_trouble().then_some(id);
-        if let Some(limit) = recv.new_limit(window) {
+        if let Some(limit) = recv.new_limit(room) {
             self.put_control(&Control::Window(Window { stream: id, limit }));
         }
         self.give_credit(first);

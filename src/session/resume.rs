@@ -370,6 +370,7 @@ impl Session {
         self.sender.forget_turns();
         self.ending.sent_go_away &= !unreceived.go_away;
         self.finishing.clear();
+        let room = self.window_room();
         for id in self.streams.ids() {
             let Some(stream) = self.streams.find(id) else {
                 continue;
@@ -380,7 +381,7 @@ impl Session {
             send.forget_credit();
             self.sender.on_sendable(id, send);
             // The last one may have been lost, or not have been said.
-            recv.new_limit(self.config.limits.window_len());
+            recv.new_limit(room);
             let window = Window {
                 stream: id,
                 limit: recv.limit,

@@ -1,6 +1,7 @@
 //! Both directions of one stream, and the table of all of them.
 
 use core::hash::{BuildHasherDefault, Hasher};
+use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
@@ -8,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use super::credit::StreamCredit;
 use super::stats::StreamStats;
 use crate::control::{Policy, Texture};
+use crate::units::Time;
 use crate::wire::{CloseCode, GroupId, MESSAGE_CHARGE, RecordKind, StreamId};
 
 /// A message as it was received.
@@ -246,14 +248,21 @@ pub(super) struct RecvStream {
     pub(super) received: u64,
     /// So much of it as the application is done with.
     pub(super) released: u64,
-    /// The window since the stream opened, as the peer was told.
+    /// The window since the stream opened, as the peer was told ..
     pub(super) limit: u64,
+    /// .. at this time, and what it had been told before.
+    told_at: Time,
+    limit_before: u64,
+    /// The peer had used that up before it can have heard of more, and the application had taken what came.
+    was_used_up: bool,
+    /// What the peer may send ahead of the application.
+    pub(super) window: u64,
     /// What it has of the connection's credit for itself.
     pub(super) credit: StreamCredit,
 }
 
 impl RecvStream {
-    pub(super) fn new(limit: u64) -> Self {
+    pub(super) fn new(now: Time, window: u64) -> Self {
         Self {
             queue: VecDeque::new(),
             partial: None,
@@ -262,7 +271,11 @@ impl RecvStream {
             discards: false,
             received: 0,
             released: 0,
-            limit,
+            limit: window,
+            told_at: now,
+            limit_before: window,
+            was_used_up: false,
+            window,
             credit: StreamCredit::default(),
         }
     }
@@ -282,20 +295,39 @@ impl RecvStream {
     ///
     /// Bytes of an unfinished message count as released while the application has hardly anything
     /// else to take: a message longer than the window could not come otherwise.
-    pub(super) fn new_limit(&mut self, window: u64) -> Option<u64> {
+    pub(super) fn new_limit(&mut self, room: WindowRoom) -> Option<u64> {
         if self.ended.is_some() {
             return None;
         }
         let partial = self.received - self.complete();
-        let only_partial = self.complete() - self.released <= window / 4;
-        let limit = self.released + window + if only_partial { partial } else { 0 };
-        if limit >= self.limit + (window / 2).max(1) {
-            self.limit = limit;
-            Some(limit)
-        } else {
-            None
+        let only_partial = self.complete() - self.released <= self.window / 4;
+        self.was_used_up |= only_partial
+            && self.received >= self.limit_before
+            && room.now < self.told_at + room.rtt;
+        let taken = self.released + if only_partial { partial } else { 0 };
+        if taken + self.window < self.limit + (room.first / 2).max(1) {
+            return None;
         }
+        if core::mem::take(&mut self.was_used_up) {
+            let grown = self.window.saturating_mul(2).min(room.most);
+            self.window = self.window.max(grown);
+        }
+        self.limit_before = self.limit;
+        self.limit = taken + self.window;
+        self.told_at = room.now;
+        Some(self.limit)
     }
+}
+
+/// What a stream's window is judged by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowRoom {
+    pub(super) now: Time,
+    /// Of the connection, or what takes longer than that at its ends.
+    pub(super) rtt: Duration,
+    /// What it begins with, and what it may grow to.
+    pub(super) first: u64,
+    pub(super) most: u64,
 }
 
 /// All streams of a session.
@@ -424,5 +456,55 @@ impl Hasher for IdHasher {
         self.0 = (self.0 ^ u64::from(number))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: u64 = 1000;
+
+    fn room(now_ms: u64) -> WindowRoom {
+        WindowRoom {
+            now: Time::from_nanos(now_ms * 1_000_000),
+            rtt: Duration::from_millis(10),
+            first: FIRST,
+            most: 4 * FIRST,
+        }
+    }
+
+    /// The window after rounds in which all that the peer may send comes `after_ms` the last limit was told, of which the
+    /// application then takes all but `left`.
+    fn window_after(rounds: u64, after_ms: u64, left: u64) -> u64 {
+        let mut recv = RecvStream::new(room(0).now, FIRST);
+        for round in 0..rounds {
+            recv.received = recv.limit;
+            recv.released = recv.received - left;
+            recv.new_limit(room(round * 20 + after_ms));
+            recv.told_at = room((round + 1) * 20).now;
+        }
+        recv.window
+    }
+
+    #[test]
+    fn a_window_grows_while_the_peer_waits_for_it_and_the_application_takes_what_comes() {
+        assert_eq!(window_after(1, 5, 0), 2 * FIRST);
+        assert_eq!(window_after(2, 5, 0), 4 * FIRST);
+        assert_eq!(window_after(9, 5, 0), 4 * FIRST);
+        // It may have been used up only because more was told of.
+        assert_eq!(window_after(9, 15, 0), FIRST);
+        // The application is behind.
+        assert_eq!(window_after(9, 5, FIRST / 2), FIRST);
+    }
+
+    #[test]
+    fn where_streams_hold_much_a_window_stays_as_it_is() {
+        let mut recv = RecvStream::new(room(0).now, FIRST);
+        recv.received = FIRST;
+        recv.released = FIRST;
+        let none = WindowRoom { most: 0, ..room(5) };
+        assert_eq!(recv.new_limit(none), Some(2 * FIRST));
+        assert_eq!(recv.window, FIRST);
     }
 }

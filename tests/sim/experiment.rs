@@ -112,6 +112,37 @@ fn messages_sent_one_by_one_take_the_link_and_the_delay() {
 }
 
 #[test]
+fn one_stream_fills_a_link_that_is_long_and_fast() {
+    let over = |messages: usize, memory: usize, delay: u64| {
+        let messages = Generator::new(Content::Media, 1).take(messages);
+        let mut experiment = Experiment::new(Traffic::new(messages, Pace::Throughput));
+        experiment.link = LinkConfig {
+            delay: Duration::from_millis(delay),
+            ..megabits(1000.0)
+        };
+        let limits = Limits::default()
+            .max_message(1 << 20)
+            .connection_memory(memory);
+        experiment.b.session = SessionConfig::default().limits(limits);
+        experiment.run(IDENTITY).expect("runs")
+    };
+    // The rate of what comes once the window has grown.
+    let rate = |memory, delay| {
+        let (some, all) = (over(600, memory, delay), over(1800, memory, delay));
+        let bytes = (all.plain_bytes - some.plain_bytes) as f64;
+        bytes / all.duration.saturating_sub(some.duration).as_secs_f64() / 125e6
+    };
+    let short = rate(64 << 20, 1);
+    assert!(short > 0.97, "{short} of the link's rate");
+    // More than two windows as they are at first are under way at once.
+    let long = rate(64 << 20, 20);
+    assert!(long > 0.97, "{long} of the link's rate");
+    // A window is no more than an eighth of what a connection may hold: 2 MiB, which is .4 of what is under way.
+    let kept = rate(16 << 20, 20);
+    assert!((0.3..0.45).contains(&kept), "{kept} of the link's rate");
+}
+
+#[test]
 fn paced_messages_wait_only_where_the_link_is_slower_than_they_come() {
     let over = |rate, policy| {
         let pace = Pace::Paced(BytesPerSec::new(125e3).expect("a rate"));
