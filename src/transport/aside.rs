@@ -9,10 +9,6 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The lowest of priorities: beside a thread of the usual one it has one part in 70 of a processor, and gives it up at once.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const LOWEST: i32 = 19;
-
 /// A thread of a node for what may as well be done later: one job after another. It is started with the first, and ends
 /// after the last one that was begun before this is dropped.
 #[derive(Debug, Default)]
@@ -59,11 +55,17 @@ fn work_off(waiting: &Receiver<Job>) {
     }
 }
 
-/// Takes the lowest priority, which every thread may. Where threads have none of their own, nothing changes.
+/// Makes this thread one that runs where a processor would be idle (`SCHED_IDLE`), which every thread may: whoever wakes takes the
+/// processor from it at once. At the lowest priority it was seen to be given a processor that others could have used, for 0.3 to 0.7 ms at a time
+/// (docs/benchmarks.md). Where threads have no such class, nothing changes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
+#[expect(unsafe_code, reason = "no safe crate here has the call")]
 fn step_back() {
-    // Of this thread alone: on Linux priorities belong to threads, whatever the call is named.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST);
+    // SAFETY: the parameters outlive the call; 0 is this thread.
+    unsafe {
+        let parameters: libc::sched_param = core::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
+    }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -108,11 +110,14 @@ mod tests {
 
     #[tokio::test]
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    async fn it_has_the_lowest_priority_and_others_keep_theirs() {
-        let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid()));
-        let before = nice();
+    #[expect(unsafe_code, reason = "as above")]
+    async fn it_gives_way_to_all_others_and_they_stay_as_they_are() {
+        // SAFETY: 0 is this thread.
+        let class = || unsafe { libc::sched_getscheduler(0) };
+        let before = class();
+        assert_ne!(before, libc::SCHED_IDLE);
         let aside = Aside::default();
-        assert_eq!(aside.run(nice).await.expect("done"), Ok(LOWEST));
-        assert_eq!(nice(), before);
+        assert_eq!(aside.run(class).await.expect("done"), libc::SCHED_IDLE);
+        assert_eq!(class(), before);
     }
 }
