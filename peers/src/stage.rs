@@ -29,6 +29,9 @@ const WORKERS: usize = 2;
 /// The longest that a pass may take. Arbitrary, many times what any should.
 const PASS_LIMIT: Duration = Duration::from_secs(120);
 
+/// Before each turn: the machine that a contestant finds is idle for all, since some wait for that. Arbitrary.
+const REST: Duration = Duration::from_millis(200);
+
 pub(crate) struct Stage {
     sender: Runtime,
     relay: Runtime,
@@ -112,7 +115,7 @@ impl Stage {
         self.relay.block_on(async {
             let mut outcomes = Vec::new();
             let mut tracks = Vec::new();
-            // All at once: some have to wait for what they need to know of the machine.
+            // All at once: some start a server.
             let starting: Vec<_> = contestants
                 .iter()
                 .map(|named| self.start(named, load.longest()))
@@ -182,6 +185,11 @@ impl Stage {
         asked: &Messages,
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
+        tokio::time::sleep(REST).await;
+        let mut sender = Running(self.sender.spawn(Arc::clone(&track.sender).prepare()));
+        let mut receiver = Running(self.receiver.spawn(Arc::clone(&track.receiver).prepare()));
+        (&mut sender.0).await??;
+        (&mut receiver.0).await??;
         outcome.passes.push(self.pass(track, load).await?);
         if !asked.is_empty() {
             outcome.trips.extend(self.trips(track, asked).await?);

@@ -64,6 +64,11 @@ pub trait Receiver: Send + Sync {
         self.address()
     }
 
+    /// What it waits for before each of its turns; nothing of that is measured.
+    fn prepare(self: Arc<Self>) -> Task<()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Sends so many messages of one new connection back, each when it comes.
     fn echo(self: Arc<Self>, count: usize) -> Task<()>;
 
@@ -75,6 +80,11 @@ pub trait Receiver: Send + Sync {
 
 /// The end that messages come from.
 pub trait Sender: Send + Sync {
+    /// What it waits for before each of its turns; nothing of that is measured.
+    fn prepare(self: Arc<Self>) -> Task<()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Sends the messages over a new connection, as fast as they are taken from it. The time is that
     /// just before the first of them was given away.
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant>;

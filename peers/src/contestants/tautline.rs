@@ -54,9 +54,11 @@ impl Contestant for Tautline {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let listener = node.listen(&address.into()).await?;
             let address = listener.local_address()?.to_string().parse()?;
-            // It tells the sender of its budget.
-            await_budget(&node).await;
-            Ok(Arc::new(NodeReceiver { listener, address }) as _)
+            Ok(Arc::new(NodeReceiver {
+                node,
+                listener,
+                address,
+            }) as _)
         })
     }
 
@@ -64,7 +66,6 @@ impl Contestant for Tautline {
         let Self { policy, guard } = *self;
         Box::pin(async move {
             let node = node(policy, guard, longest)?;
-            await_budget(&node).await;
             Ok(Arc::new(NodeSender { node, policy }) as _)
         })
     }
@@ -81,8 +82,8 @@ fn node(policy: PolicyConfig, guard: bool, longest: usize) -> Result<Node, Failu
     Ok(Node::new(config)?)
 }
 
-/// A node's guard begins without any budget, and raises it step by step: measuring before it stands
-/// would measure that.
+/// A node's guard begins without any budget, and raises it step by step; and it gives way to the load of others, which in a table
+/// are those whose turns came before. Measuring before it stands would measure that.
 async fn await_budget(node: &Node) {
     let settled = async {
         let (mut most, mut risen) = (0, now());
@@ -118,6 +119,13 @@ impl NodeSender {
 }
 
 impl Sender for NodeSender {
+    fn prepare(self: Arc<Self>) -> Task<()> {
+        Box::pin(async move {
+            await_budget(&self.node).await;
+            Ok(())
+        })
+    }
+
     fn send(self: Arc<Self>, to: SocketAddr, messages: Messages) -> Task<Instant> {
         Box::pin(async move {
             let (connection, stream) = self.connect(to).await?;
@@ -148,6 +156,7 @@ impl Sender for NodeSender {
 }
 
 struct NodeReceiver {
+    node: Node,
     listener: Listener,
     address: SocketAddr,
 }
@@ -164,6 +173,14 @@ impl NodeReceiver {
 impl Receiver for NodeReceiver {
     fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// It tells the sender of its budget.
+    fn prepare(self: Arc<Self>) -> Task<()> {
+        Box::pin(async move {
+            await_budget(&self.node).await;
+            Ok(())
+        })
     }
 
     fn receive(self: Arc<Self>, mut inbox: Inbox) -> Task<Inbox> {
