@@ -55,7 +55,7 @@ pub(crate) fn measure(
     contestants: &[contestants::Named],
 ) -> Result<u64, Failure> {
     let unknown = || Failure::Error("the system does not say what memory is taken".to_owned());
-    let stage = Stage::build()?;
+    let stage = Stage::build(Duration::ZERO)?;
     usage::forget_peak();
     let before = usage::resident().ok_or_else(unknown)?;
     let outcomes = stage.run(load, link, contestants, 1, 0);

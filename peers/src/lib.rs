@@ -27,7 +27,7 @@ pub use crate::failure::Failure;
 use crate::alone::Asked;
 use crate::failure::say;
 use crate::plan::{Link, Take};
-use crate::stage::Stage;
+use crate::stage::{REST, Stage};
 use crate::table::Cell;
 
 /// Sends the same messages over the same link with tautline and with what one would use or write
@@ -162,7 +162,7 @@ fn measure(arguments: &Arguments, extra: &[Family]) -> Result<(), Failure> {
     if let (Some(_), [load], &[link]) = (arguments.alone, &loads[..], &arguments.link[..]) {
         return say!("{}", alone::measure(load, link, &contestants)?);
     }
-    let stage = Stage::build()?;
+    let stage = Stage::build(REST)?;
     let mut cells = Vec::new();
     for &link in &arguments.link {
         for (place, load) in loads.iter().enumerate() {

@@ -29,8 +29,9 @@ const WORKERS: usize = 2;
 /// The longest that a pass may take. Arbitrary, many times what any should.
 const PASS_LIMIT: Duration = Duration::from_secs(120);
 
-/// Before each turn: the machine that a contestant finds is idle for all, since some wait for that. Arbitrary.
-const REST: Duration = Duration::from_millis(200);
+/// Before each turn where times are measured: the machine that a contestant finds is idle for all, since some wait for that.
+/// Arbitrary.
+pub(crate) const REST: Duration = Duration::from_millis(200);
 
 pub(crate) struct Stage {
     sender: Runtime,
@@ -38,6 +39,8 @@ pub(crate) struct Stage {
     receiver: Runtime,
     /// The relay's threads, and that which it is all run from.
     bystanders: Bystanders,
+    /// Before each turn.
+    rest: Duration,
 }
 
 /// A contestant's ends and what is between them.
@@ -78,7 +81,7 @@ impl Starting {
 }
 
 impl Stage {
-    pub(crate) fn build() -> Result<Self, Failure> {
+    pub(crate) fn build(rest: Duration) -> Result<Self, Failure> {
         let runtime = |bystanders: Option<Bystanders>| {
             tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(WORKERS)
@@ -98,6 +101,7 @@ impl Stage {
             relay: runtime(Some(bystanders.clone()))?,
             receiver: runtime(None)?,
             bystanders,
+            rest,
         })
     }
 
@@ -185,7 +189,7 @@ impl Stage {
         asked: &Messages,
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(self.rest).await;
         let mut sender = Running(self.sender.spawn(Arc::clone(&track.sender).prepare()));
         let mut receiver = Running(self.receiver.spawn(Arc::clone(&track.receiver).prepare()));
         (&mut sender.0).await??;
@@ -297,7 +301,7 @@ mod tests {
             words.push(format!("tautline:{arm}"));
         }
         let all = contestants::named(&words, false, &[]).expect("contestants");
-        let stage = Stage::build().expect("runtimes");
+        let stage = Stage::build(Duration::ZERO).expect("runtimes");
         let loads = loads();
         // Every load without a rate; with one, that of every length.
         let fast = loads.iter().map(|load| (load, Link(None)));
@@ -322,7 +326,7 @@ mod tests {
 
     #[test]
     fn plain_frames_are_as_long_as_their_messages_and_prefixes() {
-        let stage = Stage::build().expect("runtimes");
+        let stage = Stage::build(Duration::ZERO).expect("runtimes");
         let all = contestants::named(&["ld:none".to_owned()], false, &[]).expect("it is known");
         for load in loads() {
             let outcomes = stage.run(&load, Link(None), &all, 1, 0);
@@ -395,7 +399,7 @@ mod tests {
                 contestant: Box::new(Faulty { starts }),
             });
         }
-        let stage = Stage::build().expect("runtimes");
+        let stage = Stage::build(Duration::ZERO).expect("runtimes");
         let load = &loads()[0];
         let outcomes = stage.run(load, Link(None), &all, 3, 2);
         assert_eq!(outcomes[0].passes.len(), 3);
