@@ -327,10 +327,11 @@ impl RecvStream {
         ((TIMES * of_rtt) as u64).clamp(credit.window, 2 * credit.window)
     }
 
-    /// Gives it a window of the connection's credit. Its own, of which half may be untold, must not make that shorter.
-    fn set_credit_window(&mut self, window: u64) {
+    /// Gives it a window of the connection's credit. Its own, of which half may be untold, must not make that shorter, as far as it may
+    /// grow.
+    fn set_credit_window(&mut self, window: u64, most_own: u64) {
         self.credit.window = window;
-        self.window = self.window.max(2 * window);
+        self.window = self.window.max(window.saturating_mul(2).min(most_own));
     }
 
     pub(super) const fn has_trouble(&self) -> bool {
@@ -416,6 +417,7 @@ impl Session {
     /// Gives a stream with a window of its own what the application has taken.
     fn renew(&mut self, id: StreamId) {
         let (most, rtt) = (self.most_window(), self.path.known.rtt.smoothed());
+        let most_own = self.config.limits.most_window();
         let Some(stream) = self.streams.find(id) else {
             return;
         };
@@ -432,7 +434,7 @@ impl Session {
             return;
         }
         let window = recv.grown(self.now, rtt).min(most.max(recv.credit.window));
-        recv.set_credit_window(window);
+        recv.set_credit_window(window, most_own);
         let credit = &mut recv.credit;
         let most = self.credit.windows_left() / 2;
         let amount = credit.window.saturating_sub(credit.lent).min(most);
@@ -445,6 +447,7 @@ impl Session {
     /// Gives a stream that the peer says is waiting what it may have; false if it has to stand in line.
     fn serve(&mut self, id: StreamId) -> bool {
         let (most, rtt) = (self.most_window(), self.path.known.rtt.smoothed());
+        let most_own = self.config.limits.most_window();
         let Some(stream) = self.streams.find(id) else {
             return true;
         };
@@ -474,7 +477,7 @@ impl Session {
         };
         credit.window = window;
         let window = recv.grown(self.now, rtt).min(most);
-        recv.set_credit_window(window.max(LEAST_WINDOW));
+        recv.set_credit_window(window.max(LEAST_WINDOW), most_own);
         let mut amount = window.saturating_sub(held).min(left);
         if amount < needs {
             let all_taken = recv.complete() == recv.released;

@@ -135,6 +135,27 @@ fn many_that_are_waited_for_take_turns() {
     }
 }
 
+/// A stream that is read beside others that nobody reads comes to have a window of the connection's credit.
+#[test]
+fn a_window_that_was_set_stays_as_it_is() {
+    let limits = Limits::default().max_message(LONGEST).window(4096);
+    let config = config(PolicyConfig::None).limits(limits.connection_memory(LONGEST + (100 << 10)));
+    let mut world = Unread::new(&config, 50, 20_000);
+    let id = world.pair.open();
+    for _ in 0..50 {
+        (0..10).for_each(|_| world.pair.send(id, &[5; 1000]));
+        world.pair.settle();
+        world.pair.b.session.want(id);
+        world.release(id);
+        world.pair.b.received.remove(&id);
+        // It grows by what came in a round trip.
+        world.pair.now = world.pair.now + Duration::from_millis(1);
+        world.pair.settle();
+        world.check();
+    }
+    assert!(world.waits() > 50);
+}
+
 #[test]
 fn a_stream_that_is_dropped_drains_whatever_the_others_hold() {
     let mut world = Unread::new(&small(MEMORY), 50, 20_000);

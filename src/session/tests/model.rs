@@ -403,6 +403,9 @@ pub(super) fn check_memory(session: &Session) {
     assert_eq!(stats.received_held, of_streams);
     assert!(stats.received_most <= stats.received_limit, "{stats:?}");
     assert!(session.credit.is_sound(), "{:?}", session.credit);
+    let windows = session.streams.iter().map(|it| it.recv.window);
+    let most = session.config.limits.most_window();
+    assert!(windows.max().unwrap_or_default() <= most);
 }
 
 proptest! {
