@@ -222,6 +222,77 @@ fn a_real_recording_is_replayed_as_it_was() {
     assert_eq!(replay.totals(), live.totals());
 }
 
+#[test]
+fn the_kernel_takes_samples_and_nobody_wakes_for_them() {
+    const PERIOD: Duration = Duration::from_millis(2);
+
+    /// Some kernels take none while a processor idles.
+    struct Busy(std::process::Child);
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    let busy = Command::new("taskset")
+        .args(["-c", "0", "sh", "-c", "ulimit -t 20; while :; do :; done"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _busy = Busy(busy.expect("taskset"));
+    let mut shares = [0.0; 2];
+    for (share, is_sampled) in shares.iter_mut().zip([true, false]) {
+        let period = if is_sampled {
+            Duration::from_millis(100)
+        } else {
+            PERIOD
+        };
+        let mut pace = Pace::new(period);
+        let mut monitor = monitor(SYSTEM, &pace, |config| {
+            let config = config.cpu(0);
+            if is_sampled {
+                config.period(PERIOD)
+            } else {
+                config
+            }
+        });
+        if is_forbidden(&monitor, 3) {
+            return;
+        }
+        assert_eq!(monitor.is_sampled(), is_sampled);
+        pace.restart();
+        while pace.now().as_nanos() < 1_000_000_000 {
+            let now = pace.wait();
+            monitor.tick(now);
+        }
+        *share = pace.probe_effect().share();
+        assert_eq!(monitor.lost(), 0);
+        let (store, layout) = (monitor.store(), monitor.layout());
+        let mut cursor = store.start();
+        let (mut samples, mut last, mut counted) = (0, 0, Duration::ZERO);
+        while let Some(sample) = store.get(layout, cursor) {
+            cursor = cursor.next();
+            let head = sample.head();
+            assert!(head.at.as_nanos() > last, "in the order of time");
+            last = head.at.as_nanos();
+            counted += head.interval;
+            samples += 1;
+        }
+        // Late timers leave some out, but no time.
+        assert!(samples > 100, "{samples}");
+        assert!(
+            counted >= Duration::from_nanos(last * 9 / 10) && counted.as_nanos() <= last.into(),
+            "{counted:?} of {last} ns"
+        );
+    }
+    println!("{shares:?} of a processor");
+    // Ten wake-ups a second and 500.
+    assert!(shares[0] < shares[1] / 2.0, "{shares:?}");
+}
+
 /// Prints what the monitor takes here, and judges nothing but that it is known: machines differ.
 #[test]
 fn the_probe_effect_is_measured() {

@@ -117,6 +117,31 @@ fn a_hostile_file_of_sets_is_refused_with_the_reason() {
 }
 
 #[test]
+fn the_kernel_takes_samples_or_it_is_said_why_not() {
+    let arguments = [
+        "monitor",
+        "--only",
+        "system",
+        "--cpu",
+        "0",
+        "--kernel-timer",
+    ];
+    let seldom = run(&[&arguments[..], &["--hz", "4", "--for", "0.3"]].concat());
+    let said = text(&seldom.stderr);
+    // Who may not count has nothing to wait for.
+    assert!(said.contains("the kernel takes no samples"), "{said}");
+    let often = run(&[&arguments[..], &["--hz", "500", "--for", "0.5"]].concat());
+    let (printed, said) = (text(&often.stdout), text(&often.stderr));
+    assert!(
+        printed.contains("samples are taken by the kernel")
+            != said.contains("the kernel takes no samples"),
+        "{printed}{said}"
+    );
+    let both = run(&["monitor", "--kernel-timer", "--pid", &own_pid()]);
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
 fn a_recording_is_written_in_each_format_and_replayed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sets = sets(folder.path());

@@ -1,5 +1,6 @@
 //! What a monitor is asked for, and what of it cannot be.
 
+use core::time::Duration;
 use std::collections::BTreeSet;
 
 use super::counters::Counters;
@@ -27,6 +28,7 @@ pub struct MonitorConfig {
     pub(super) slots: usize,
     pub(super) gauges: Vec<Gauge>,
     pub(super) required: Vec<String>,
+    pub(super) period: Option<Duration>,
 }
 
 impl MonitorConfig {
@@ -40,6 +42,7 @@ impl MonitorConfig {
             slots: 30_000,
             gauges: Vec::new(),
             required: Vec::new(),
+            period: None,
         }
     }
 
@@ -90,6 +93,20 @@ impl MonitorConfig {
     #[must_use]
     pub fn require(mut self, name: impl Into<String>) -> Self {
         self.required.push(name.into());
+        self
+    }
+
+    /// Lets the system take a sample each period by itself where it can: of one set whose events are counted together, of processors, ten times a second or
+    /// more often. No thread wakes for each, and each processor reads its own counters, at its time. Where it cannot, [`Monitor::tick`](super::Monitor::tick)
+    /// takes them, as it does by default; [`Monitor::is_sampled`](super::Monitor::is_sampled) says which.
+    ///
+    /// Some kernels take none while a processor idles. Nothing is lost, for the next sample is as long as it has been: but when in that time it happened is not
+    /// known.
+    ///
+    /// Gauges are read when samples are taken out, and stand in all of these: levels as they are then, counts by the length of each.
+    #[must_use]
+    pub fn period(mut self, period: Duration) -> Self {
+        self.period = Some(period);
         self
     }
 

@@ -1,9 +1,11 @@
 //! What the monitor needs of the system: counters in groups. The kernel has them, a recording, or a test.
 
+use core::time::Duration;
 use std::io;
 
 use super::event::EventCode;
 use super::reason::Place;
+use crate::units::Time;
 
 /// The most events in a set, and so in a group.
 pub const MAX_EVENTS: usize = 32;
@@ -94,6 +96,30 @@ pub trait Counters {
     ///
     /// It cannot be read.
     fn read(&mut self, leader: CounterId, into: &mut GroupReading) -> io::Result<()>;
+
+    /// Opens the leader of a group on a processor that counts nothing, but has the system note every `period` what its members have counted: stopped.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses it, or cannot.
+    fn open_sampler(&mut self, _cpu: u32, _period: Duration) -> io::Result<CounterId> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Hands over what was noted since the last time, oldest first: when, and what the group's members had counted by then. It is `now`; how many there was
+    /// no room for is returned.
+    ///
+    /// # Errors
+    ///
+    /// It is no sampler.
+    fn take(
+        &mut self,
+        _sampler: CounterId,
+        _now: Time,
+        _each: &mut dyn FnMut(Time, &GroupReading),
+    ) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Closes a counter.
     fn close(&mut self, counter: CounterId);

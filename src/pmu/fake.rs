@@ -1,10 +1,12 @@
 //! Counters for tests: a machine whose time passes when it is told, with as many hardware counters as it is told.
 
+use core::time::Duration;
 use std::io;
 
 use super::counters::{CounterId, Counters, Facts, GroupReading, Task};
-use super::event::{EventCode, Privilege};
+use super::event::{EventCode, Privilege, generic};
 use super::reason::{Place, errno};
+use crate::units::{Time, saturating_nanos};
 
 #[derive(Debug)]
 struct Open {
@@ -15,6 +17,15 @@ struct Open {
     enabled: u64,
     running: u64,
     value: u64,
+    sampler: Option<Sampler>,
+}
+
+#[derive(Debug)]
+struct Sampler {
+    period: u64,
+    due: u64,
+    noted: Vec<(Time, GroupReading)>,
+    lost: u64,
 }
 
 #[derive(Debug)]
@@ -33,6 +44,9 @@ pub(super) struct Fake {
     /// Whose turn it is, of the hardware counters.
     turn: usize,
     pub(super) reads: usize,
+    /// Readings that a sampler has room for; without, there are no samplers.
+    pub(super) room: usize,
+    clock: u64,
 }
 
 /// Between turns, nanoseconds.
@@ -54,6 +68,8 @@ impl Fake {
             open: Vec::new(),
             turn: 0,
             reads: 0,
+            room: 0,
+            clock: 0,
         }
     }
 
@@ -78,6 +94,7 @@ impl Fake {
     }
 
     fn step(&mut self, nanos: u64) {
+        self.clock += nanos;
         let leaders: Vec<_> = (0..self.open.len())
             .filter(|&index| {
                 self.open[index]
@@ -111,6 +128,43 @@ impl Fake {
                         open.value = open.value.wrapping_add(nanos * Self::rate(&open.event));
                     }
                 }
+            }
+            if runs {
+                self.note(leader as u32);
+            }
+        }
+    }
+
+    /// What a sampler's group has counted, if it is time.
+    fn note(&mut self, leader: u32) {
+        let mut reading = GroupReading::default();
+        self.sum(leader, &mut reading);
+        let (clock, room) = (self.clock, self.room);
+        let open = self.open[leader as usize].as_mut();
+        let sampler = open.and_then(|open| open.sampler.as_mut());
+        let Some(sampler) = sampler.filter(|sampler| sampler.due <= clock) else {
+            return;
+        };
+        sampler.due += sampler.period;
+        if sampler.noted.len() == room {
+            sampler.lost += 1;
+            return;
+        }
+        // Without its own.
+        reading.values.copy_within(1.., 0);
+        reading.len -= 1;
+        sampler.noted.push((Time::from_nanos(clock), reading));
+    }
+
+    fn sum(&self, leader: u32, into: &mut GroupReading) {
+        let mask = u64::MAX >> (64 - self.width);
+        into.len = 0;
+        for (index, open) in self.open.iter().enumerate() {
+            let Some(open) = open else { continue };
+            if index == leader as usize || open.leader == Some(leader) {
+                (into.enabled, into.running) = (open.enabled, open.running);
+                into.values[into.len] = open.value & mask;
+                into.len += 1;
             }
         }
     }
@@ -180,8 +234,42 @@ impl Counters for Fake {
             enabled: 0,
             running: 0,
             value: self.offset,
+            sampler: None,
         }));
         Ok(CounterId(self.open.len() as u32 - 1))
+    }
+
+    fn open_sampler(&mut self, cpu: u32, period: Duration) -> io::Result<CounterId> {
+        if self.room == 0 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let clock = generic("cpu-clock").expect("an event");
+        let counter = self.open(&clock, Task::Cpu(cpu), None)?;
+        let period = saturating_nanos(period);
+        if let Some(open) = &mut self.open[counter.0 as usize] {
+            open.sampler = Some(Sampler {
+                period,
+                due: self.clock + period,
+                noted: Vec::new(),
+                lost: 0,
+            });
+        }
+        Ok(counter)
+    }
+
+    fn take(
+        &mut self,
+        sampler: CounterId,
+        _now: Time,
+        each: &mut dyn FnMut(Time, &GroupReading),
+    ) -> io::Result<u64> {
+        let open = self.open[sampler.0 as usize].as_mut();
+        let sampler = open.and_then(|open| open.sampler.as_mut());
+        let sampler = sampler.ok_or(io::ErrorKind::NotFound)?;
+        for (at, reading) in sampler.noted.drain(..) {
+            each(at, &reading);
+        }
+        Ok(core::mem::take(&mut sampler.lost))
     }
 
     fn start(&mut self, leader: CounterId) -> io::Result<()> {
@@ -198,16 +286,7 @@ impl Counters for Fake {
 
     fn read(&mut self, leader: CounterId, into: &mut GroupReading) -> io::Result<()> {
         self.reads += 1;
-        let mask = u64::MAX >> (64 - self.width);
-        into.len = 0;
-        for (index, open) in self.open.iter().enumerate() {
-            let Some(open) = open else { continue };
-            if index == leader.0 as usize || open.leader == Some(leader.0) {
-                (into.enabled, into.running) = (open.enabled, open.running);
-                into.values[into.len] = open.value & mask;
-                into.len += 1;
-            }
-        }
+        self.sum(leader.0, into);
         Ok(())
     }
 

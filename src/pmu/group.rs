@@ -1,10 +1,12 @@
 //! A set's counters at one place: opened in groups, read, and scaled for the time that they had none of the hardware.
 
+use core::time::Duration;
 use std::io;
 
 use super::counters::{CounterId, Counters, GroupReading, Task};
 use super::event::{EventCode, EventSource, Privilege};
 use super::reason::{Place, Reason, errno, judge};
+use crate::units::Time;
 
 /// What was counted of one event in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,12 +65,45 @@ impl Count {
     }
 }
 
-/// One group: its leader, which of the set's events it counts, and what it said last.
+/// One group: its leader, which of the set's events it counts, and what it said last. A sampler that leads it counts none of them.
 #[derive(Debug)]
 struct Group {
     counters: Vec<CounterId>,
     events: Vec<usize>,
     last: GroupReading,
+}
+
+impl Group {
+    /// Its events have been counted, as often as what follows adds.
+    fn begin(&self, into: &mut [Count]) {
+        for &event in &self.events {
+            if !into[event].is_present() {
+                into[event] = Count::ZERO;
+            }
+        }
+    }
+
+    /// Adds what was counted since the last reading.
+    fn advance(&mut self, now: &GroupReading, width: u32, into: &mut [Count]) {
+        if now.len < self.events.len() {
+            return;
+        }
+        let mask = u64::MAX >> (64 - width.clamp(1, 64));
+        let last = core::mem::replace(&mut self.last, *now);
+        let enabled = now.enabled.checked_sub(last.enabled);
+        let running = now.running.checked_sub(last.running);
+        let (Some(enabled), Some(running)) = (enabled, running) else {
+            // Somebody began anew: from here on.
+            return;
+        };
+        for (index, &event) in self.events.iter().enumerate() {
+            into[event].add(Count {
+                count: now.values[index].wrapping_sub(last.values[index]) & mask,
+                enabled,
+                running,
+            });
+        }
+    }
 }
 
 /// A set's counters at one place.
@@ -87,10 +122,7 @@ impl OpenSet {
         is_group: bool,
         place: Place,
     ) -> Self {
-        let mut set = Self {
-            groups: Vec::new(),
-            reasons: events.iter().map(|event| event.err()).collect(),
-        };
+        let mut set = Self::unopened(events);
         let tasks = match place {
             Place::Cpu(cpu) => vec![Task::Cpu(cpu)],
             Place::Process(process) => match counters.threads(process) {
@@ -105,21 +137,54 @@ impl OpenSet {
         };
         for task in tasks {
             if is_group {
-                opener.open_group(&mut set, task);
+                opener.open_group(&mut set, task, None);
             } else {
                 opener.open_each(&mut set, task);
             }
         }
-        if set.groups.is_empty() {
-            // Nothing is open and nothing was said: there was nobody.
-            for reason in set.reasons.iter_mut().filter(|reason| reason.is_none()) {
-                *reason = Some(match place {
-                    Place::Process(_) => Reason::Exited,
-                    Place::Cpu(_) => Reason::Offline,
-                });
-            }
-        }
+        set.account_for_none(place);
         set
+    }
+
+    /// Opens what can be opened as one group of a processor, which the system reads every `period`; nothing, if it cannot.
+    pub(super) fn open_sampled(
+        counters: &mut impl Counters,
+        events: &[Result<EventCode, Reason>],
+        cpu: u32,
+        period: Duration,
+    ) -> Self {
+        let mut set = Self::unopened(events);
+        let place = Place::Cpu(cpu);
+        if let Ok(sampler) = counters.open_sampler(cpu, period) {
+            let mut opener = Opener {
+                counters,
+                events,
+                place,
+            };
+            opener.open_group(&mut set, Task::Cpu(cpu), Some(sampler));
+        }
+        set.account_for_none(place);
+        set
+    }
+
+    fn unopened(events: &[Result<EventCode, Reason>]) -> Self {
+        Self {
+            groups: Vec::new(),
+            reasons: events.iter().map(|event| event.err()).collect(),
+        }
+    }
+
+    /// Where nothing is open and nothing was said, there was nobody.
+    fn account_for_none(&mut self, place: Place) {
+        if self.is_open() {
+            return;
+        }
+        for reason in self.reasons.iter_mut().filter(|reason| reason.is_none()) {
+            *reason = Some(match place {
+                Place::Process(_) => Reason::Exited,
+                Place::Cpu(_) => Reason::Offline,
+            });
+        }
     }
 
     /// Whether anything of it is counted.
@@ -154,33 +219,39 @@ impl OpenSet {
     /// What was counted since the last time, in `into`, one for each event of the set.
     pub(super) fn collect(&mut self, counters: &mut impl Counters, into: &mut [Count]) {
         into.fill(Count::ABSENT);
-        let width = counters.width().clamp(1, 64);
-        let mask = u64::MAX >> (64 - width);
+        let width = counters.width();
         for group in &mut self.groups {
-            for &event in &group.events {
-                if !into[event].is_present() {
-                    into[event] = Count::ZERO;
-                }
-            }
+            group.begin(into);
             let mut now = GroupReading::default();
-            if counters.read(group.counters[0], &mut now).is_err() || now.len < group.events.len() {
-                continue;
-            }
-            let last = core::mem::replace(&mut group.last, now);
-            let enabled = now.enabled.checked_sub(last.enabled);
-            let running = now.running.checked_sub(last.running);
-            let (Some(enabled), Some(running)) = (enabled, running) else {
-                // Somebody began anew: from here on.
-                continue;
-            };
-            for (index, &event) in group.events.iter().enumerate() {
-                into[event].add(Count {
-                    count: now.values[index].wrapping_sub(last.values[index]) & mask,
-                    enabled,
-                    running,
-                });
+            if counters.read(group.counters[0], &mut now).is_ok() {
+                group.advance(&now, width, into);
             }
         }
+    }
+
+    /// Says each sample that the system took since the last time, until `now`, oldest first: its end, and what was counted; `scratch` has room for one. How many
+    /// were lost is returned. Of a set that was opened for it.
+    pub(super) fn take(
+        &mut self,
+        counters: &mut impl Counters,
+        now: Time,
+        scratch: &mut [Count],
+        mut each: impl FnMut(Time, &[Count]),
+    ) -> u64 {
+        let width = counters.width();
+        let mut missed = 0;
+        for group in &mut self.groups {
+            let sampler = group.counters[0];
+            let taken = counters.take(sampler, now, &mut |at, reading| {
+                scratch.fill(Count::ABSENT);
+                group.begin(scratch);
+                group.advance(reading, width, scratch);
+                each(at, scratch);
+            });
+            // It fails for one that is gone, which notes nothing.
+            missed += taken.unwrap_or(0);
+        }
+        missed
     }
 }
 
@@ -191,10 +262,10 @@ struct Opener<'a, C> {
 }
 
 impl<C: Counters> Opener<'_, C> {
-    /// Those of the set that the machine has, in one group; none of them if they do not fit together.
-    fn open_group(&mut self, set: &mut OpenSet, task: Task) {
+    /// Those of the set that the machine has, in one group; none of them if they do not fit together. A sampler leads it, if there is one.
+    fn open_group(&mut self, set: &mut OpenSet, task: Task, sampler: Option<CounterId>) {
         let mut group = Group {
-            counters: Vec::new(),
+            counters: sampler.into_iter().collect(),
             events: Vec::new(),
             last: GroupReading::default(),
         };
@@ -231,7 +302,11 @@ impl<C: Counters> Opener<'_, C> {
                 Err(reason) => set.reasons[index] = Some(reason),
             }
         }
-        if !group.counters.is_empty() {
+        if group.events.is_empty() {
+            if let Some(sampler) = sampler {
+                self.counters.close(sampler);
+            }
+        } else {
             set.groups.push(group);
         }
     }

@@ -30,7 +30,7 @@
 //! # The way of a count
 //!
 //! ```text
-//! EventSets (files) --> Monitor --open, start, stop, read--> Counters: Perf (the kernel), ReplayCounters (a recording)
+//! EventSets (files) --> Monitor --open, start, stop, read, take--> Counters: Perf (the kernel), ReplayCounters (a recording)
 //!  Names (models)          |  tick(now)
 //!                          +--> Store (bounded) --> Output: CSV, JSON lines, npy
 //!                          +--> Totals ----------> CpiStack, Prometheus
@@ -44,7 +44,7 @@
 //! * **[`Gauge`]s** are software metrics in the same samples: processor load, interrupts, whatever the application says.
 //! * **A [`Store`]** has so many slots, taken once; an [`Output`] writes what is new in it, whole samples, whatever the disk does.
 //! * **What it costs** is what its thread took ([`Pace::probe_effect`]). Of other processors' time, reading their counters takes a microsecond or so each
-//!   time, which is not in it.
+//!   time, which is not in it. Least where the kernel takes samples of processors by a timer of its own ([`MonitorConfig::period`]).
 //!
 //! Source: M. Jägemar, *Utilizing hardware monitoring to improve the quality of service and performance of industrial systems* (2018), chapter 5 and
 //! section 8.4. Other than there, sets are files, groups are all or nothing, and what was not counted for lack of counters is said.
@@ -67,6 +67,8 @@ mod pace;
 mod prometheus;
 mod reason;
 mod replay;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod ring;
 mod sets;
 mod store;
 mod subscribe;

@@ -58,6 +58,12 @@ impl Pace {
         }
     }
 
+    /// A tick every `period` ([`MIN_PERIOD`] at least) from now on.
+    pub fn set_period(&mut self, period: Duration) {
+        self.period = period.max(MIN_PERIOD);
+        self.next = self.origin.elapsed() + self.period;
+    }
+
     /// The time since it was made.
     pub fn now(&self) -> Time {
         Time::from_nanos(saturating_nanos(self.origin.elapsed()))

@@ -4,16 +4,19 @@
     reason = "the interface is a system call that libc has no function for"
 )]
 
+use core::time::Duration;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use super::counters::{CounterId, Counters, Facts, GroupReading, MAX_EVENTS, Task};
-use super::event::{EventCode, Privilege};
+use super::event::{EventCode, EventSource, Privilege};
 use super::reason::Place;
+use super::ring::{MAX_RECORD, Ring};
+use crate::units::{Time, saturating_nanos};
 
-/// `perf_event_attr` as it was in its second version, which every kernel since knows and takes.
+/// `perf_event_attr` as it was in its fourth version (Linux 4.1), which every kernel since knows and takes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Attributes {
@@ -28,9 +31,31 @@ struct Attributes {
     breakpoint_type: u32,
     config1: u64,
     config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clock: i32,
 }
 
-const _: () = assert!(size_of::<Attributes>() == 72);
+impl Attributes {
+    /// Times of records are to be of the monotonic clock, which programs read as well.
+    fn set_clock(&mut self) {
+        self.size = size_of::<Self>() as u32;
+        self.flags |= USE_CLOCK;
+        self.clock = libc::CLOCK_MONOTONIC;
+    }
+}
+
+const _: () = assert!(size_of::<Attributes>() == 96);
+/// As it was in its second version, which is all that counters need.
+const OLD_SIZE: u32 = 72;
+
+/// `PERF_COUNT_SW_CPU_CLOCK`: time, by a timer of its own.
+const CPU_CLOCK: u64 = 0;
+/// `PERF_SAMPLE_TIME` and `PERF_SAMPLE_READ`.
+const SAMPLE_TYPE: u64 = 1 << 2 | 1 << 4;
+/// How long what is noted is kept at least, if the system allows so much memory for it.
+const KEPT: Duration = Duration::from_secs(1);
 
 /// Times enabled and running, and the values of a whole group in one reading.
 const READ_FORMAT: u64 = 1 | 1 << 1 | 1 << 3;
@@ -49,6 +74,8 @@ const INHERIT: u64 = flag(1);
 const EXCLUDE_USER: u64 = flag(4);
 const EXCLUDE_KERNEL: u64 = flag(5);
 const EXCLUDE_HYPERVISOR: u64 = flag(6);
+const WATERMARK: u64 = flag(14);
+const USE_CLOCK: u64 = flag(25);
 
 /// `PERF_EVENT_IOC_ENABLE`: without argument, which some processors' interfaces say by a bit of its own.
 const ENABLE: libc::Ioctl = if cfg!(any(
@@ -72,24 +99,43 @@ const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 #[derive(Debug)]
 pub struct Perf {
     /// By number of the counter.
-    files: Vec<Option<File>>,
+    open: Vec<Option<Open>>,
     free: Vec<u32>,
     facts: Facts,
+    /// What the clock of notes shows more than that of who asks, nanoseconds: the least that was seen, for the one is read after the other.
+    ahead: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// Of a sampler.
+    ring: Option<Ring>,
 }
 
 impl Perf {
     /// Counters of this machine, none open yet.
     pub fn new() -> Self {
         Self {
-            files: Vec::new(),
+            open: Vec::new(),
             free: Vec::new(),
             facts: facts(Path::new("/")),
+            ahead: u64::MAX,
         }
     }
 
-    fn file(&self, counter: CounterId) -> io::Result<&File> {
-        let file = self.files.get(counter.0 as usize).and_then(Option::as_ref);
-        file.ok_or_else(|| io::ErrorKind::NotFound.into())
+    fn counter(&self, counter: CounterId) -> io::Result<&Open> {
+        let open = self.open.get(counter.0 as usize).and_then(Option::as_ref);
+        open.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn keep(&mut self, file: File, ring: Option<Ring>) -> CounterId {
+        let number = self.free.pop().unwrap_or(self.open.len() as u32);
+        if number as usize == self.open.len() {
+            self.open.push(None);
+        }
+        self.open[number as usize] = Some(Open { file, ring });
+        CounterId(number)
     }
 }
 
@@ -123,17 +169,11 @@ impl Counters for Perf {
                     -1,
                 )
             }
-            Task::Cpu(cpu) => {
-                let cpu = i32::try_from(cpu);
-                (
-                    -1,
-                    cpu.map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?,
-                )
-            }
+            Task::Cpu(cpu) => (-1, number_of(cpu)?),
         };
-        let attributes = Attributes {
+        let mut attributes = Attributes {
             source: event.source.number(),
-            size: size_of::<Attributes>() as u32,
+            size: OLD_SIZE,
             config: event.config,
             config1: event.config1,
             read_format: READ_FORMAT,
@@ -142,28 +182,66 @@ impl Counters for Perf {
         };
         let group = match leader {
             None => -1,
-            Some(leader) => self.file(leader)?.as_raw_fd(),
+            Some(leader) => {
+                let leader = self.counter(leader)?;
+                if leader.ring.is_some() {
+                    // Who is of a group has its clock.
+                    attributes.set_clock();
+                }
+                leader.file.as_raw_fd()
+            }
         };
         let file = open(&attributes, process, cpu, group)?;
-        let number = self.free.pop().unwrap_or(self.files.len() as u32);
-        if number as usize == self.files.len() {
-            self.files.push(None);
-        }
-        self.files[number as usize] = Some(file);
-        Ok(CounterId(number))
+        Ok(self.keep(file, None))
+    }
+
+    fn open_sampler(&mut self, cpu: u32, period: Duration) -> io::Result<CounterId> {
+        let mut attributes = Attributes {
+            source: EventSource::Software.number(),
+            config: CPU_CLOCK,
+            sample_period: saturating_nanos(period),
+            sample_type: SAMPLE_TYPE,
+            read_format: READ_FORMAT,
+            flags: DISABLED | WATERMARK,
+            // Nobody waits for it, and so nobody is to be woken.
+            wakeup_events: u32::MAX,
+            ..Attributes::default()
+        };
+        attributes.set_clock();
+        let file = open(&attributes, -1, number_of(cpu)?, -1)?;
+        let records = KEPT.as_nanos() / period.as_nanos().max(1);
+        let records = usize::try_from(records).unwrap_or(usize::MAX);
+        let ring = Ring::map(&file, records.saturating_add(1).saturating_mul(MAX_RECORD))?;
+        Ok(self.keep(file, Some(ring)))
+    }
+
+    fn take(
+        &mut self,
+        sampler: CounterId,
+        now: Time,
+        each: &mut dyn FnMut(Time, &GroupReading),
+    ) -> io::Result<u64> {
+        let open = self.open.get_mut(sampler.0 as usize);
+        let ring = open
+            .and_then(Option::as_mut)
+            .and_then(|open| open.ring.as_mut());
+        let ring = ring.ok_or(io::ErrorKind::NotFound)?;
+        self.ahead = self.ahead.min(monotonic().saturating_sub(now.as_nanos()));
+        let ahead = self.ahead;
+        Ok(ring.drain(|at, reading| each(Time::from_nanos(at.saturating_sub(ahead)), reading)))
     }
 
     fn start(&mut self, leader: CounterId) -> io::Result<()> {
-        control(self.file(leader)?, ENABLE)
+        control(&self.counter(leader)?.file, ENABLE)
     }
 
     fn stop(&mut self, leader: CounterId) -> io::Result<()> {
-        control(self.file(leader)?, DISABLE)
+        control(&self.counter(leader)?.file, DISABLE)
     }
 
     fn read(&mut self, leader: CounterId, into: &mut GroupReading) -> io::Result<()> {
         let mut bytes = [0; 8 * (3 + MAX_EVENTS)];
-        let read = self.file(leader)?.read(&mut bytes)?;
+        let read = (&self.counter(leader)?.file).read(&mut bytes)?;
         let mut words = bytes[..read]
             .chunks_exact(8)
             .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
@@ -185,8 +263,8 @@ impl Counters for Perf {
     }
 
     fn close(&mut self, counter: CounterId) {
-        if let Some(file) = self.files.get_mut(counter.0 as usize) {
-            if file.take().is_some() {
+        if let Some(open) = self.open.get_mut(counter.0 as usize) {
+            if open.take().is_some() {
                 self.free.push(counter.0);
             }
         }
@@ -217,6 +295,16 @@ impl Counters for Perf {
     fn facts(&self) -> Facts {
         self.facts
     }
+}
+
+fn number_of(cpu: u32) -> io::Result<i32> {
+    i32::try_from(cpu).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))
+}
+
+/// Nanoseconds on the clock that notes are to have.
+fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64
 }
 
 fn open(attributes: &Attributes, process: i32, cpu: i32, group: i32) -> io::Result<File> {

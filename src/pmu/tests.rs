@@ -306,6 +306,148 @@ fn all_counters_are_closed_in_the_end() {
     assert_eq!(counters.online().unwrap(), [0, 1]);
 }
 
+/// One set that the fake can count without counters of hardware, and a gauge of each kind.
+const ONE: &str = "
+    [[sets]]
+    name = 'system'
+    events = ['page-faults', 'context-switches']
+    gauges = ['load', 'messages']
+    metrics = { faults-per-second = 'page-faults / seconds' }
+";
+const SAMPLED: Duration = Duration::from_micros(200);
+
+fn sampled(fake: Fake, of: impl Fn(MonitorConfig) -> MonitorConfig) -> Monitor<Fake> {
+    let config = of(config(ONE).period(SAMPLED))
+        .gauge(Gauge::level("load", |_| Some(0.5)))
+        .gauge(Gauge::count("messages", |now| Some(now.as_nanos() as f64)));
+    Monitor::new(config, fake, at(0)).unwrap()
+}
+
+fn with_room(room: usize) -> Fake {
+    let mut fake = Fake::with_counters(0);
+    fake.room = room;
+    fake
+}
+
+#[test]
+fn samples_that_the_system_takes_are_as_those_of_ticks() {
+    let mut monitor = sampled(with_room(100), MonitorConfig::system);
+    assert!(monitor.is_sampled() && monitor.missing().is_empty());
+    // Nobody reads in between.
+    monitor.counters_mut().run(1_000_000);
+    monitor.tick(at(100));
+    monitor.counters_mut().run(400_000);
+    monitor.tick(at(140));
+    assert_eq!((monitor.counters().reads, monitor.lost()), (0, 0));
+    let samples = samples(&monitor);
+    let ends: Vec<_> = samples
+        .iter()
+        .map(|sample| sample.head().at.as_nanos())
+        .collect();
+    // Five of each of two processors, and two more.
+    let expected: Vec<_> = (1..=7).flat_map(|number| [number * 200_000; 2]).collect();
+    assert_eq!(ends, expected);
+    let faults = Fake::rate(&generic("page-faults").unwrap());
+    for (index, sample) in samples.iter().enumerate() {
+        assert_eq!(sample.head().place, Place::Cpu(index as u32 % 2));
+        assert_eq!(sample.head().interval, SAMPLED);
+        assert_eq!(sample.event(0), Some((faults * 200_000) as f64));
+        let per_second = sample.metric(0).unwrap();
+        assert!(
+            (per_second - faults as f64 * 1e9).abs() < 1.0,
+            "{per_second}"
+        );
+        // A level as it was when it was asked, a count by the length of the sample.
+        assert!((sample.gauge(0).unwrap() - 0.5).abs() < 1e-12);
+        assert!((sample.gauge(1).unwrap() - 200_000.0).abs() < 1e-3);
+    }
+    assert_eq!(
+        monitor.totals()[1].event(0),
+        Some((faults * 1_400_000) as f64)
+    );
+}
+
+#[test]
+fn samples_that_there_was_no_room_for_are_counted_and_missed_by_nothing() {
+    let mut monitor = sampled(with_room(3), |config| config.cpu(0));
+    monitor.counters_mut().run(1_000_000);
+    monitor.tick(at(100));
+    monitor.counters_mut().run(200_000);
+    monitor.tick(at(120));
+    assert_eq!(monitor.lost(), 2);
+    let samples = samples(&monitor);
+    assert_eq!(samples.len(), 4);
+    // What happened meanwhile is in the next.
+    assert_eq!(samples[3].head().interval, 3 * SAMPLED);
+    let faults = Fake::rate(&generic("page-faults").unwrap());
+    assert_eq!(
+        monitor.totals()[0].event(0),
+        Some((faults * 1_200_000) as f64)
+    );
+}
+
+#[test]
+fn where_the_system_takes_no_samples_ticks_do() {
+    let ticked = |fake, of: fn(MonitorConfig) -> MonitorConfig| {
+        let mut monitor = sampled(fake, of);
+        assert!(!monitor.is_sampled());
+        let opened = monitor.counters().open_counters();
+        monitor.counters_mut().run(PERIOD);
+        monitor.tick(at(1));
+        assert_eq!(
+            samples(&monitor)[0].head().interval,
+            Duration::from_nanos(PERIOD)
+        );
+        opened
+    };
+    // It cannot; nothing that was tried stays open.
+    assert_eq!(ticked(with_room(0), MonitorConfig::system), 4);
+    // A process is not on a processor.
+    assert_eq!(ticked(with_room(9), |config| config.process(7)), 2);
+    // Seldom enough.
+    ticked(with_room(9), |config| {
+        config.cpu(0).period(Duration::from_secs(1))
+    });
+    // Sets that take turns.
+    let two = config(TWO).cpu(0).period(SAMPLED);
+    let mut fake = Fake::with_counters(4);
+    fake.room = 9;
+    assert!(!monitor(two, fake).is_sampled());
+}
+
+#[test]
+fn a_processor_that_is_back_is_sampled_again() {
+    let mut monitor = sampled(with_room(100), MonitorConfig::system);
+    monitor.counters_mut().cpus = vec![0];
+    let mut ticks = 0;
+    let mut pass = |monitor: &mut Monitor<Fake>, nanos: u64| {
+        monitor.counters_mut().skip(nanos);
+        ticks += nanos / PERIOD;
+        monitor.tick(at(ticks));
+    };
+    pass(&mut monitor, 250_000_000);
+    pass(&mut monitor, 500_000_000);
+    assert_eq!(
+        monitor.take_notices().collect::<Vec<_>>(),
+        [Notice::Offline(1)]
+    );
+    monitor.counters_mut().cpus = vec![0, 1];
+    pass(&mut monitor, 500_000_000);
+    assert_eq!(
+        monitor.take_notices().collect::<Vec<_>>(),
+        [Notice::Online(1)]
+    );
+    pass(&mut monitor, 250_000);
+    let samples = samples(&monitor);
+    let mut last = samples
+        .iter()
+        .filter(|sample| sample.head().place == Place::Cpu(1));
+    assert_eq!(
+        last.next_back().unwrap().head().interval,
+        Duration::from_micros(250)
+    );
+}
+
 /// A fake that can be looked at when its monitor is gone.
 #[derive(Debug)]
 struct Shared(std::rc::Rc<std::cell::RefCell<Fake>>);

@@ -53,6 +53,10 @@ pub(crate) struct MonitorArguments {
     /// Sets in a second; each takes its turn for one period.
     #[arg(long, default_value = "100", value_parser = rate)]
     hz: f64,
+    /// Lets timers of the kernel take the samples, of one set and processors, so that no thread wakes for each: a small part of the cost. Some kernels take
+    /// none while a processor idles; what happens then is in the next.
+    #[arg(long, conflicts_with = "pid")]
+    kernel_timer: bool,
     /// How long, seconds. Default: until interrupted, or until all processes have exited.
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     length: Option<Duration>,
@@ -75,7 +79,7 @@ pub(crate) struct MonitorArguments {
     #[arg(long)]
     calibrate: bool,
     /// Counts what a recording (JSON lines) says instead, as fast as it goes.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sets", "only", "pid", "cpu", "all", "length", "prometheus"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sets", "only", "pid", "cpu", "all", "kernel_timer", "length", "prometheus"])]
     replay: Option<PathBuf>,
     /// Shows sets, models and generic events, and counts nothing.
     #[arg(long)]
@@ -176,6 +180,11 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     });
     let server = server.transpose()?;
     report::missing(monitor.missing());
+    if arguments.kernel_timer && !monitor.is_sampled() {
+        eprintln!(
+            "tautline: the kernel takes no samples: for that, one set (--only), whose events are counted together, ten times a second or more often, and a processor's clock that may be counted; a thread takes them"
+        );
+    }
     if let Some(server) = &server {
         eprintln!("metrics at http://{}/metrics", server.address());
     }
@@ -183,6 +192,10 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     let mut report = report::Report::new(!arguments.quiet && !is_stdout);
     let beginning = pace.restart();
     let end = arguments.length.map(|length| pace.now() + length);
+    if monitor.is_sampled() {
+        // After the end is known, so that the last of them is not before it.
+        pace.set_period(take_after(arguments.length));
+    }
     let mut due = pace.now() + FLUSH;
     let result = loop {
         let now = pace.wait();
@@ -203,20 +216,34 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
             }
         }
     };
-    let probe = pace.probe_effect();
+    let mut probe = pace.probe_effect();
+    if monitor.is_sampled() {
+        // One that comes late takes out more of them.
+        probe.missed = monitor.lost();
+    }
     let written = recorder.finish(&monitor, Some(probe));
     result?;
+    let said = report::probe(beginning, probe, monitor.is_sampled());
     if is_stdout {
-        eprintln!("{}", report::probe(beginning, probe));
+        eprintln!("{said}");
     } else {
         report::summary(&monitor, penalty)?;
-        say!("{}", report::probe(beginning, probe))?;
+        say!("{said}")?;
     }
     written?;
     if is_interrupted.load(Ordering::Relaxed) && end.is_some() {
         return Err(Failure::Interrupted);
     }
     Ok(())
+}
+
+/// How often to take out samples of the system's, so that the last time is when it ends.
+fn take_after(length: Option<Duration>) -> Duration {
+    let most = Monitor::<Perf>::TAKE_AFTER;
+    let Some(length) = length.filter(|length| !length.is_zero()) else {
+        return most;
+    };
+    length.div_f64(length.div_duration_f64(most).ceil())
 }
 
 fn names(models: &[PathBuf]) -> Result<Names, Failure> {
@@ -246,6 +273,9 @@ fn live(arguments: &MonitorArguments, names: Names, now: Time) -> Result<Monitor
     let mut config = MonitorConfig::new(sets(arguments)?)
         .names(names)
         .slots(arguments.slots);
+    if arguments.kernel_timer {
+        config = config.period(Duration::from_secs_f64(1.0 / arguments.hz));
+    }
     for &process in &arguments.pid {
         config = config.process(process);
     }

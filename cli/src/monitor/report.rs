@@ -140,13 +140,19 @@ pub(crate) fn summary<C: Counters>(
 }
 
 /// What the monitor took.
-pub(crate) fn probe(beginning: ProbeEffect, probe: ProbeEffect) -> String {
-    let missed = match probe.missed {
-        0 => String::new(),
-        missed => format!("; {missed} ticks came too late and were left out"),
+pub(crate) fn probe(beginning: ProbeEffect, probe: ProbeEffect, is_sampled: bool) -> String {
+    let missed = match (probe.missed, is_sampled) {
+        (0, _) => String::new(),
+        (missed, true) => format!("; {missed} samples were lost, and are part of the next"),
+        (missed, false) => format!("; {missed} ticks came too late and were left out"),
+    };
+    let sampled = if is_sampled {
+        "; samples are taken by the kernel, in interrupts whose time is not in it"
+    } else {
+        ""
     };
     format!(
-        "the monitor took {:.4} % of one processor ({} in {}), and {} to begin{missed}",
+        "the monitor took {:.4} % of one processor ({} in {}), and {} to begin{sampled}{missed}",
         100.0 * probe.share(),
         text::fine_time(probe.processor),
         text::time(probe.wall),

@@ -1,9 +1,12 @@
 //! The monitor as a state machine: told the time, it reads what is due, keeps it, and lets the next set count.
 
+mod sampling;
+
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use self::sampling::Sampling;
 use super::config::MonitorConfig;
 use super::counters::Counters;
 use super::error::MonitorError;
@@ -43,12 +46,20 @@ struct Watched {
     sets: Vec<OpenSet>,
     /// Nothing was counted since then.
     idle_since: Option<Time>,
+    /// The end of the last sample that the system took.
+    sampled_until: Time,
 }
 
 /// Sets of events that take turns, counted at places, kept in a store. Sets of which the machine counts nothing are left out.
 ///
 /// ```text
 /// tick(now):  stop set n, start set n + 1 -> gauges -> read set n at each place -> store, totals, subscribers
+/// ```
+///
+/// Or, where the system takes samples by itself ([`MonitorConfig::period`]):
+///
+/// ```text
+/// tick(now):  gauges -> take what each place's samples are -> by time -> store, totals, subscribers
 /// ```
 ///
 /// It reads no clock: who drives it says what time it is ([`Pace`](super::Pace) does, for real counters).
@@ -63,6 +74,8 @@ pub struct Monitor<C: Counters> {
     /// The set that counts, and since when.
     current: usize,
     since: Time,
+    /// How the system takes samples, if it does.
+    sampling: Option<Sampling>,
     gauges: Vec<Gauge>,
     values: Vec<f64>,
     scratch: Vec<Count>,
@@ -124,6 +137,7 @@ impl<C: Counters> Monitor<C> {
             is_live: Vec::new(),
             current: 0,
             since: now,
+            sampling: None,
             missing: Vec::new(),
             notices: VecDeque::new(),
             subscribers: Vec::new(),
@@ -136,12 +150,16 @@ impl<C: Counters> Monitor<C> {
                 is_gone: false,
                 sets,
                 idle_since: None,
+                sampled_until: now,
             });
         }
         monitor.missing = monitor.find_missing();
         monitor.is_live = monitor.find_live();
         monitor.current = monitor.next_set(monitor.codes.len() - 1);
         monitor.check_required(&config.required)?;
+        if let Some(period) = config.period {
+            monitor.let_system_sample(period);
+        }
         for gauge in &mut monitor.gauges {
             // Those that count begin here.
             gauge.value(now, Duration::ZERO);
@@ -152,8 +170,14 @@ impl<C: Counters> Monitor<C> {
 
     fn open(&mut self, place: Place) -> Vec<OpenSet> {
         let sets = self.codes.iter().zip(self.layout.sets().sets());
-        sets.map(|(codes, set)| OpenSet::open(&mut self.counters, codes, set.is_group(), place))
-            .collect()
+        let period = self.sampling.as_ref().map(Sampling::period);
+        sets.map(|(codes, set)| match (period, place) {
+            (Some(period), Place::Cpu(cpu)) => {
+                OpenSet::open_sampled(&mut self.counters, codes, cpu, period)
+            }
+            _ => OpenSet::open(&mut self.counters, codes, set.is_group(), place),
+        })
+        .collect()
     }
 
     fn find_missing(&self) -> Vec<Missing> {
@@ -242,7 +266,15 @@ impl<C: Counters> Monitor<C> {
     /// Ends the interval of the set that counts: its counts become samples, and the next set counts from now on. Between two calls passes a period.
     ///
     /// Costs three system calls for each group (one with one set alone), and allocates nothing unless there are subscribers.
+    ///
+    /// Where the system takes samples ([`Self::is_sampled`]), it keeps those it has taken since the last call, which is to be soon enough:
+    /// [`Self::TAKE_AFTER`].
     pub fn tick(&mut self, now: Time) {
+        if self.sampling.is_some() {
+            self.take_samples(now);
+            self.look_after(now);
+            return;
+        }
         let interval = now.saturating_since(self.since);
         let set = self.current;
         self.current = self.next_set(set);
@@ -331,6 +363,7 @@ impl<C: Counters> Monitor<C> {
                     sets[self.current].start(&mut self.counters);
                     let watched = &mut self.watched[index];
                     (watched.sets, watched.is_gone, watched.idle_since) = (sets, false, None);
+                    watched.sampled_until = now;
                     if let Place::Cpu(cpu) = place {
                         self.notice(Notice::Online(cpu));
                     }
