@@ -24,15 +24,6 @@ use crate::text;
 use crate::tls::TlsArguments;
 use crate::trace::{self, Trace};
 
-/// How long to wait for the guard at most: on a busy machine there is no budget, however long. An idle
-/// one's stands after four periods of 100 ms: the first reading shows nothing, the second gives not
-/// half of what there is.
-const BUDGET_WAIT: Duration = Duration::from_secs(1);
-/// A budget that has not grown for two of the guard's periods stands.
-const BUDGET_REST: Duration = Duration::from_millis(200);
-/// How often it is looked at. Arbitrary, well under the guard's period.
-const BUDGET_LOOK: Duration = Duration::from_millis(20);
-
 /// Round trips are told apart up to an hour.
 const MAX_RTT_MICROS: u64 = 3_600_000_000;
 
@@ -131,7 +122,7 @@ pub(crate) async fn run(mut arguments: SendArguments) -> Result<(), Failure> {
     let config = arguments.tls.connecting(&arguments.connect, name, config)?;
     let node = Node::new(config)?;
     let connection = node.connect(&arguments.connect).await?;
-    await_budget(&node).await;
+    node.budget_settled().await;
 
     let mut all = Vec::new();
     let mut interrupted = false;
@@ -155,26 +146,6 @@ pub(crate) async fn run(mut arguments: SendArguments) -> Result<(), Failure> {
     }
     connection.close().await?;
     Ok(())
-}
-
-/// A node's guard begins without any budget, and raises it step by step: measuring before it stands
-/// would measure that.
-pub(crate) async fn await_budget(node: &Node) {
-    let settled = async {
-        let (mut most, mut risen) = (0, tokio::time::Instant::now());
-        while let (_, Some(budget)) = node.load_and_budget() {
-            let budget = budget.as_nanos_per_sec();
-            // It follows the load, and never stands quite still.
-            if budget > most + most / 10 {
-                (most, risen) = (budget, tokio::time::Instant::now());
-            } else if most > 0 && risen.elapsed() >= BUDGET_REST {
-                return;
-            }
-            tokio::time::sleep(BUDGET_LOOK).await;
-        }
-    };
-    // Without any, it is measured what that does.
-    let _ = tokio::time::timeout(BUDGET_WAIT, settled).await;
 }
 
 /// Messages sent and not yet echoed, with the time that each was due.

@@ -329,9 +329,9 @@ impl RecvStream {
 
     /// Gives it a window of the connection's credit. Its own, of which half may be untold, must not make that shorter, as far as it may
     /// grow.
-    fn set_credit_window(&mut self, window: u64, most_own: u64) {
+    fn set_credit_window(&mut self, window: u64, longest: u64) {
         self.credit.window = window;
-        self.window = self.window.max(window.saturating_mul(2).min(most_own));
+        self.window = self.window.max(window.saturating_mul(2).min(longest));
     }
 
     pub(super) const fn has_trouble(&self) -> bool {
@@ -407,7 +407,7 @@ impl Session {
     }
 
     /// The most that a stream's own window may be.
-    fn most_window(&self) -> u64 {
+    fn most_credit_window(&self) -> u64 {
         let share = self.credit.windows_left() / SHARE;
         share
             .max(LEAST_WINDOW)
@@ -416,8 +416,8 @@ impl Session {
 
     /// Gives a stream with a window of its own what the application has taken.
     fn renew(&mut self, id: StreamId) {
-        let (most, rtt) = (self.most_window(), self.path.known.rtt.smoothed());
-        let most_own = self.config.limits.most_window();
+        let (most, rtt) = (self.most_credit_window(), self.path.known.rtt.smoothed());
+        let longest = self.config.limits.most_window();
         let Some(stream) = self.streams.find(id) else {
             return;
         };
@@ -434,7 +434,7 @@ impl Session {
             return;
         }
         let window = recv.grown(self.now, rtt).min(most.max(recv.credit.window));
-        recv.set_credit_window(window, most_own);
+        recv.set_credit_window(window, longest);
         let credit = &mut recv.credit;
         let most = self.credit.windows_left() / 2;
         let amount = credit.window.saturating_sub(credit.lent).min(most);
@@ -446,8 +446,8 @@ impl Session {
 
     /// Gives a stream that the peer says is waiting what it may have; false if it has to stand in line.
     fn serve(&mut self, id: StreamId) -> bool {
-        let (most, rtt) = (self.most_window(), self.path.known.rtt.smoothed());
-        let most_own = self.config.limits.most_window();
+        let (most, rtt) = (self.most_credit_window(), self.path.known.rtt.smoothed());
+        let longest = self.config.limits.most_window();
         let Some(stream) = self.streams.find(id) else {
             return true;
         };
@@ -477,7 +477,7 @@ impl Session {
         };
         credit.window = window;
         let window = recv.grown(self.now, rtt).min(most);
-        recv.set_credit_window(window.max(LEAST_WINDOW), most_own);
+        recv.set_credit_window(window.max(LEAST_WINDOW), longest);
         let mut amount = window.saturating_sub(held).min(left);
         if amount < needs {
             let all_taken = recv.complete() == recv.released;

@@ -7,6 +7,10 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
+/// The nicest that a thread can be.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const LEAST_PRIORITY: i32 = 19;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread of a node for what may as well be done later: one job after another. It is started with the first, and ends
@@ -57,14 +61,18 @@ fn work_off(waiting: &Receiver<Job>) {
 
 /// Makes this thread one that runs where a processor would be idle (`SCHED_IDLE`), which every thread may: whoever wakes takes the
 /// processor from it at once. At the lowest priority it was seen to be given a processor that others could have used, for 0.3 to 0.7 ms at a time
-/// (docs/benchmarks.md). Where threads have no such class, nothing changes.
+/// (docs/benchmarks.md), which is what it has where that class is refused. Where threads have neither, nothing changes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[expect(unsafe_code, reason = "no safe crate here has the call")]
 fn step_back() {
     // SAFETY: the parameters outlive the call; 0 is this thread.
-    unsafe {
+    let refused = unsafe {
         let parameters: libc::sched_param = core::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters)
+    };
+    if refused != 0 {
+        // Of this thread alone, here; every thread may.
+        let _ = rustix::process::setpriority_process(None, LEAST_PRIORITY);
     }
 }
 

@@ -9,9 +9,35 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::load::LoadReader;
-use super::node::NodeShared;
+use super::node::{Node, NodeShared};
 use crate::control::{BudgetRate, CpuGuard};
 use crate::units::{CpuLoad, saturating_nanos};
+
+/// How long to wait for a budget at most. An idle machine's stands after four periods of the default guard: the first reading shows nothing, the second gives not half of what
+/// there is.
+const SETTLING: Duration = Duration::from_secs(1);
+/// A budget that has not grown for two of those periods stands.
+const REST: Duration = Duration::from_millis(200);
+/// How often it is looked at. Arbitrary, well under the period.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Returns when the budget of a node stands, or after [`SETTLING`].
+pub(super) async fn settled(node: &Node) {
+    let stands = async {
+        let (mut most, mut risen) = (0, tokio::time::Instant::now());
+        while let (_, Some(budget)) = node.load_and_budget() {
+            let budget = budget.as_nanos_per_sec();
+            // It follows the load, and never stands quite still.
+            if budget > most + most / 10 {
+                (most, risen) = (budget, tokio::time::Instant::now());
+            } else if most > 0 && risen.elapsed() >= REST {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let _ = tokio::time::timeout(SETTLING, stands).await;
+}
 
 /// What the guard says to a connection.
 #[derive(Clone, Copy, Debug)]

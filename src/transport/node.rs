@@ -386,6 +386,12 @@ impl Node {
         (load, budget)
     }
 
+    /// Waits until the guard's budget has stopped rising, for a second at most: it begins with none and raises it step by step, so that who measures before it stands
+    /// measures that. On a busy machine there is none, however long one waits.
+    pub async fn budget_settled(&self) {
+        guard::settled(self).await;
+    }
+
     /// What was wrong with connections so far, of listeners' and those that this side made.
     pub fn faults(&self) -> FaultStats {
         self.shared.faults.stats()

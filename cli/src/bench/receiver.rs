@@ -42,7 +42,7 @@ impl Receiver {
     /// Waits for the guard, the first time: it tells the sender of its budget.
     pub(super) async fn prepare(&mut self) {
         if let Some(node) = self.unprepared.take() {
-            crate::send::await_budget(&node).await;
+            node.budget_settled().await;
         }
     }
 

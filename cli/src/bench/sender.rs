@@ -41,7 +41,7 @@ impl Sender {
             return Ok(node.clone());
         }
         let node = self.settings.node(policy)?;
-        crate::send::await_budget(&node).await;
+        node.budget_settled().await;
         self.nodes.insert(name, node.clone());
         Ok(node)
     }

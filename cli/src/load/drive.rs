@@ -17,7 +17,6 @@ use tautline::transport::{Address, Node, NodeConfig};
 
 use super::{life, seconds};
 use crate::failure::{Failure, say};
-use crate::send::await_budget;
 use crate::text;
 use crate::tls::TlsArguments;
 
@@ -152,7 +151,7 @@ async fn drive(
     let config = arguments.tls.connecting(&arguments.to, name, config)?;
     let node = Node::new(config)?;
     let connection = node.connect(&arguments.to).await?;
-    await_budget(&node).await;
+    node.budget_settled().await;
     let config = DriveConfig::default()
         .outstanding(arguments.outstanding)
         .patience(arguments.patience);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tautline::codecs;
@@ -13,12 +13,6 @@ use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Strea
 
 use super::{Contestant, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, gone, now};
 use crate::failure::Failure;
-
-/// How long to wait for a node's guard at most, for how long a budget that stands has not grown, and
-/// how often it is looked at: as `tautline bench` does.
-const BUDGET_WAIT: Duration = Duration::from_secs(1);
-const BUDGET_REST: Duration = Duration::from_millis(200);
-const BUDGET_LOOK: Duration = Duration::from_millis(20);
 
 /// Messages that are given, and taken, at once: as others do, who have all of them, too.
 const AT_ONCE: usize = 64;
@@ -82,26 +76,6 @@ fn node(policy: PolicyConfig, guard: bool, longest: usize) -> Result<Node, Failu
     Ok(Node::new(config)?)
 }
 
-/// A node's guard begins without any budget, and raises it step by step; and it gives way to the load of others, which in a table
-/// are those whose turns came before. Measuring before it stands would measure that.
-async fn await_budget(node: &Node) {
-    let settled = async {
-        let (mut most, mut risen) = (0, now());
-        while let (_, Some(budget)) = node.load_and_budget() {
-            let budget = budget.as_nanos_per_sec();
-            // It follows the load, and never stands quite still.
-            if budget > most + most / 10 {
-                (most, risen) = (budget, now());
-            } else if most > 0 && now().duration_since(risen) >= BUDGET_REST {
-                return;
-            }
-            tokio::time::sleep(BUDGET_LOOK).await;
-        }
-    };
-    // Without any, it is measured what that does.
-    let _ = tokio::time::timeout(BUDGET_WAIT, settled).await;
-}
-
 struct NodeSender {
     node: Node,
     policy: PolicyConfig,
@@ -121,7 +95,7 @@ impl NodeSender {
 impl Sender for NodeSender {
     fn prepare(self: Arc<Self>) -> Task<()> {
         Box::pin(async move {
-            await_budget(&self.node).await;
+            self.node.budget_settled().await;
             Ok(())
         })
     }
@@ -178,7 +152,7 @@ impl Receiver for NodeReceiver {
     /// It tells the sender of its budget.
     fn prepare(self: Arc<Self>) -> Task<()> {
         Box::pin(async move {
-            await_budget(&self.node).await;
+            self.node.budget_settled().await;
             Ok(())
         })
     }

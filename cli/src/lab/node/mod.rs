@@ -102,7 +102,7 @@ async fn begin(setup: &Setup) -> Result<Node, Failure> {
     let listener = node.listen(&address).await?;
     let address = listener.local_address()?.to_string();
     tokio::spawn(echo::serve(listener, setup.node.work));
-    crate::send::await_budget(&node).await;
+    node.budget_settled().await;
     tell(&Word::Ready { address })?;
     Ok(node)
 }
