@@ -100,8 +100,8 @@ impl MonitorConfig {
     /// more often. No thread wakes for each, and each processor reads its own counters, at its time. Where it cannot, [`Monitor::tick`](super::Monitor::tick)
     /// takes them, as it does by default; [`Monitor::is_sampled`](super::Monitor::is_sampled) says which.
     ///
-    /// Some kernels take none while a processor idles. Nothing is lost, for the next sample is as long as it has been: but when in that time it happened is not
-    /// known.
+    /// Some kernels take none while a processor idles. Nothing is lost, for the next sample is as long as it has been, and one is taken when it is asked for
+    /// ([`TAKE_AFTER`](super::TAKE_AFTER)): but when in that time it happened is not known.
     ///
     /// Gauges are read when samples are taken out, and stand in all of these: levels as they are then, counts by the length of each.
     #[must_use]

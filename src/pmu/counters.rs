@@ -37,6 +37,14 @@ pub struct GroupReading {
     pub len: usize,
 }
 
+impl GroupReading {
+    /// What the members have counted, without the leader.
+    pub(super) fn leave_out_leader(&mut self) {
+        self.values.copy_within(1.., 0);
+        self.len = self.len.saturating_sub(1);
+    }
+}
+
 impl Default for GroupReading {
     fn default() -> Self {
         Self {

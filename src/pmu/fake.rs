@@ -46,6 +46,8 @@ pub(super) struct Fake {
     pub(super) reads: usize,
     /// Readings that a sampler has room for; without, there are no samplers.
     pub(super) room: usize,
+    /// A processor of which they say nothing yet.
+    pub(super) withheld: Option<u32>,
     clock: u64,
 }
 
@@ -69,6 +71,7 @@ impl Fake {
             turn: 0,
             reads: 0,
             room: 0,
+            withheld: None,
             clock: 0,
         }
     }
@@ -150,9 +153,7 @@ impl Fake {
             sampler.lost += 1;
             return;
         }
-        // Without its own.
-        reading.values.copy_within(1.., 0);
-        reading.len -= 1;
+        reading.leave_out_leader();
         sampler.noted.push((Time::from_nanos(clock), reading));
     }
 
@@ -264,8 +265,11 @@ impl Counters for Fake {
         each: &mut dyn FnMut(Time, &GroupReading),
     ) -> io::Result<u64> {
         let open = self.open[sampler.0 as usize].as_mut();
-        let sampler = open.and_then(|open| open.sampler.as_mut());
-        let sampler = sampler.ok_or(io::ErrorKind::NotFound)?;
+        let open = open.ok_or(io::ErrorKind::NotFound)?;
+        if self.withheld.map(Task::Cpu) == Some(open.task) {
+            return Ok(0);
+        }
+        let sampler = open.sampler.as_mut().ok_or(io::ErrorKind::NotFound)?;
         for (at, reading) in sampler.noted.drain(..) {
             each(at, &reading);
         }

@@ -71,6 +71,7 @@ struct Group {
     counters: Vec<CounterId>,
     events: Vec<usize>,
     last: GroupReading,
+    is_sampled: bool,
 }
 
 impl Group {
@@ -224,6 +225,9 @@ impl OpenSet {
             group.begin(into);
             let mut now = GroupReading::default();
             if counters.read(group.counters[0], &mut now).is_ok() {
+                if group.is_sampled {
+                    now.leave_out_leader();
+                }
                 group.advance(&now, width, into);
             }
         }
@@ -243,6 +247,10 @@ impl OpenSet {
         for group in &mut self.groups {
             let sampler = group.counters[0];
             let taken = counters.take(sampler, now, &mut |at, reading| {
+                if reading.enabled <= group.last.enabled {
+                    // It was read since.
+                    return;
+                }
                 scratch.fill(Count::ABSENT);
                 group.begin(scratch);
                 group.advance(reading, width, scratch);
@@ -268,6 +276,7 @@ impl<C: Counters> Opener<'_, C> {
             counters: sampler.into_iter().collect(),
             events: Vec::new(),
             last: GroupReading::default(),
+            is_sampled: sampler.is_some(),
         };
         let known = self.events.iter().enumerate();
         let known: Vec<_> = known
@@ -322,6 +331,7 @@ impl<C: Counters> Opener<'_, C> {
                         counters: vec![counter],
                         events: vec![index],
                         last: GroupReading::default(),
+                        is_sampled: false,
                     });
                 }
                 Err(Reason::Exited) => return,

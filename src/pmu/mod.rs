@@ -93,7 +93,7 @@ pub use self::formula::{Formula, FormulaError, MAX_FORMULA};
 pub use self::gauge::{Gauge, GaugeHandle};
 pub use self::group::Count;
 pub use self::model::{CpuIdentity, ModelFile, Names};
-pub use self::monitor::{Monitor, Notice};
+pub use self::monitor::{Monitor, Notice, TAKE_AFTER};
 pub use self::pace::{MIN_PERIOD, Pace, ProbeEffect};
 pub use self::prometheus::{Exposition, PrometheusServer};
 pub use self::reason::{Missing, Place, Reason};

@@ -368,6 +368,35 @@ fn samples_that_the_system_takes_are_as_those_of_ticks() {
 }
 
 #[test]
+fn a_processor_that_the_system_takes_no_samples_of_is_read() {
+    let mut fake = with_room(100);
+    fake.withheld = Some(1);
+    let mut monitor = sampled(fake, MonitorConfig::system);
+    for (tick, nanos) in [(100, 1_000_000), (140, 400_000)] {
+        monitor.counters_mut().run(nanos);
+        monitor.tick(at(tick));
+    }
+    let faults = Fake::rate(&generic("page-faults").unwrap());
+    let samples = samples(&monitor);
+    let ends: Vec<_> = samples
+        .iter()
+        .filter(|sample| sample.head().place == Place::Cpu(1))
+        .map(|sample| (sample.head().at, sample.event(0)))
+        .collect();
+    let counted = |nanos: u64| Some((faults * nanos) as f64);
+    assert_eq!(
+        ends,
+        [(at(100), counted(1_000_000)), (at(140), counted(400_000))]
+    );
+    // What was noted before it was read, and is said only now, is not counted twice.
+    monitor.counters_mut().withheld = None;
+    monitor.counters_mut().run(200_000);
+    monitor.tick(at(160));
+    let all: f64 = monitor.totals()[1].event(0).unwrap();
+    assert_eq!(Some(all), counted(1_600_000));
+}
+
+#[test]
 fn samples_that_there_was_no_room_for_are_counted_and_missed_by_nothing() {
     let mut monitor = sampled(with_room(3), |config| config.cpu(0));
     monitor.counters_mut().run(1_000_000);

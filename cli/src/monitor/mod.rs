@@ -14,7 +14,7 @@ use clap::Args;
 use tautline::pmu::{
     CacheSizes, Calibration, Counters, Epilogue, EventSets, Exposition, Gauge, ModelFile, Monitor,
     MonitorConfig, Names, Notice, Output, Pace, Perf, Preamble, ProbeEffect, PrometheusServer,
-    RecordFormat, Recording, calibrate, generic_names,
+    RecordFormat, Recording, TAKE_AFTER, calibrate, generic_names,
 };
 use tautline::units::Time;
 
@@ -53,8 +53,8 @@ pub(crate) struct MonitorArguments {
     /// Sets in a second; each takes its turn for one period.
     #[arg(long, default_value = "100", value_parser = rate)]
     hz: f64,
-    /// Lets timers of the kernel take the samples, of one set and processors, so that no thread wakes for each: a small part of the cost. Some kernels take
-    /// none while a processor idles; what happens then is in the next.
+    /// Lets timers of the kernel take the samples, of one set and processors, so that no thread wakes for each: a small part of the cost. Of a
+    /// processor that idles some kernels take none: four a second then.
     #[arg(long, conflicts_with = "pid")]
     kernel_timer: bool,
     /// How long, seconds. Default: until interrupted, or until all processes have exited.
@@ -239,11 +239,10 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
 
 /// How often to take out samples of the system's, so that the last time is when it ends.
 fn take_after(length: Option<Duration>) -> Duration {
-    let most = Monitor::<Perf>::TAKE_AFTER;
     let Some(length) = length.filter(|length| !length.is_zero()) else {
-        return most;
+        return TAKE_AFTER;
     };
-    length.div_f64(length.div_duration_f64(most).ceil())
+    length.div_f64(length.div_duration_f64(TAKE_AFTER).ceil())
 }
 
 fn names(models: &[PathBuf]) -> Result<Names, Failure> {

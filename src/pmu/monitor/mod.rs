@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use self::sampling::Sampling;
+pub use self::sampling::TAKE_AFTER;
 use super::config::MonitorConfig;
 use super::counters::Counters;
 use super::error::MonitorError;
@@ -48,6 +49,23 @@ struct Watched {
     idle_since: Option<Time>,
     /// The end of the last sample that the system took.
     sampled_until: Time,
+}
+
+impl Watched {
+    fn note_idle(&mut self, now: Time, is_idle: bool) {
+        if !is_idle {
+            self.idle_since = None;
+        } else if self.idle_since.is_none() {
+            self.idle_since = Some(now);
+        }
+    }
+}
+
+/// Whether nothing was there to be counted.
+fn is_idle(counts: &[Count]) -> bool {
+    counts
+        .iter()
+        .all(|count| count.enabled == 0 || !count.is_present())
 }
 
 /// Sets of events that take turns, counted at places, kept in a store. Sets of which the machine counts nothing are left out.
@@ -268,7 +286,7 @@ impl<C: Counters> Monitor<C> {
     /// Costs three system calls for each group (one with one set alone), and allocates nothing unless there are subscribers.
     ///
     /// Where the system takes samples ([`Self::is_sampled`]), it keeps those it has taken since the last call, which is to be soon enough:
-    /// [`Self::TAKE_AFTER`].
+    /// [`TAKE_AFTER`].
     pub fn tick(&mut self, now: Time) {
         if self.sampling.is_some() {
             self.take_samples(now);
@@ -298,14 +316,8 @@ impl<C: Counters> Monitor<C> {
             }
             let counts = &mut self.scratch[..events];
             watched.sets[set].collect(&mut self.counters, counts);
-            let is_idle = counts
-                .iter()
-                .all(|count| count.enabled == 0 || !count.is_present());
-            if !is_idle {
-                watched.idle_since = None;
-            } else if watched.idle_since.is_none() {
-                watched.idle_since = Some(now);
-            }
+            let is_idle = is_idle(counts);
+            watched.note_idle(now, is_idle);
             let head = SampleHead {
                 at: now,
                 interval,

@@ -7,11 +7,15 @@ use super::super::group::{Count, OpenSet};
 use super::super::pace::MIN_PERIOD;
 use super::super::reason::Place;
 use super::super::store::SampleHead;
-use super::Monitor;
+use super::{Monitor, Watched, is_idle};
 use crate::units::Time;
 
 /// The longest period for which it is worth it: a tenth of a second, of which a monitor that is awake for each takes nothing that matters.
 const MOST_PERIOD: Duration = Duration::from_millis(100);
+
+/// How often to call [`Monitor::tick`] where the system takes samples ([`Monitor::is_sampled`]): it keeps those of a second, if it has that much memory for it, and
+/// from a processor that idles, of which some systems take none, one is taken each time.
+pub const TAKE_AFTER: Duration = Duration::from_millis(250);
 
 /// How the system samples, and what was taken out last.
 #[derive(Debug)]
@@ -44,9 +48,6 @@ struct Taken {
 }
 
 impl<C: Counters> Monitor<C> {
-    /// How often to call [`Self::tick`] where the system takes samples: it keeps those of a second, if it has that much memory for it.
-    pub const TAKE_AFTER: Duration = Duration::from_millis(250);
-
     /// Whether the system takes the samples.
     pub const fn is_sampled(&self) -> bool {
         self.sampling.is_some()
@@ -61,7 +62,7 @@ impl<C: Counters> Monitor<C> {
     pub(super) fn let_system_sample(&mut self, period: Duration) {
         let is_one = self.is_live.iter().filter(|is_live| **is_live).count() == 1;
         let is_group = self.layout.sets().sets()[self.current].is_group();
-        let is_suitable = |watched: &super::Watched| {
+        let is_suitable = |watched: &Watched| {
             matches!(watched.place, Place::Cpu(_)) && watched.sets[self.current].is_open()
         };
         if !is_one || !is_group || period > MOST_PERIOD || !self.watched.iter().all(is_suitable) {
@@ -76,7 +77,7 @@ impl<C: Counters> Monitor<C> {
             values: Vec::new(),
         });
         self.reopen();
-        let is_open = |watched: &super::Watched| watched.sets[self.current].is_open();
+        let is_open = |watched: &Watched| watched.sets[self.current].is_open();
         if !self.watched.iter().all(is_open) {
             self.sampling = None;
             self.reopen();
@@ -156,11 +157,21 @@ impl<C: Counters> Monitor<C> {
                 *until = at;
             });
             sampling.lost = sampling.lost.saturating_add(lost);
-            if sampling.samples.len() > before {
-                watched.idle_since = None;
-            } else if watched.idle_since.is_none() {
-                watched.idle_since = Some(now);
+            if sampling.samples.len() == before {
+                // It idles, or it is gone.
+                set.collect(&mut self.counters, scratch);
+                if !is_idle(scratch) {
+                    sampling.samples.push(Taken {
+                        at: now,
+                        interval: now.saturating_since(*until),
+                        place,
+                        counts: sampling.counts.len(),
+                    });
+                    sampling.counts.extend_from_slice(scratch);
+                    *until = now;
+                }
             }
+            watched.note_idle(now, sampling.samples.len() == before);
         }
         sampling.samples.sort_by_key(|taken| taken.at);
     }
