@@ -88,9 +88,13 @@ async fn serve(setup: Setup, mut orders: mpsc::UnboundedReceiver<String>) -> Res
 }
 
 async fn begin(setup: &Setup) -> Result<Node, Failure> {
-    let session = SessionConfig::default()
+    let mut session = SessionConfig::default()
         .policy(setup.node.policy.parse()?)
         .trace(true);
+    if let Some(arms) = &setup.node.rotation {
+        let arms = arms.iter().map(|arm| arm.parse());
+        session = session.rotation(arms.collect::<Result<_, _>>()?);
+    }
     let mut config = NodeConfig::default().session(session);
     let guard = CpuGuardConfig::default().setpoint(CpuLoad::new(setup.node.setpoint));
     config = config.guard(setup.node.guard.then_some(guard));

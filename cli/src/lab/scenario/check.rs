@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tautline::codecs::Arm;
 use tautline::control::PolicyConfig;
 use tautline::loadgen::Resource;
 
@@ -411,6 +412,13 @@ fn check_node(node: &NodeSpec) -> Checked {
     node.policy
         .parse::<PolicyConfig>()
         .map_err(|error| Problem::plain(error.to_string()))?;
+    if let Some(arms) = &node.rotation {
+        most("rotation", arms.len(), 64)?;
+        for arm in arms {
+            arm.parse::<Arm>()
+                .map_err(|error| Problem::plain(error.to_string()))?;
+        }
+    }
     within("setpoint", node.setpoint, (0.05, 1.0))?;
     within("workers", node.workers as f64, (1.0, 64.0))?;
     most("processors", node.processors.len(), 1024)?;

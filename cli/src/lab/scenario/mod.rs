@@ -79,6 +79,9 @@ pub(super) struct NodeSpec {
     /// As `--policy` of `send` takes it.
     #[serde(default = "cost")]
     pub(super) policy: String,
+    /// What `round_robin` takes in turn and `majority` chooses from, besides sending as it is; nothing: what they do by default.
+    #[serde(default)]
+    pub(super) rotation: Option<Vec<String>>,
     /// Has an event log that `tautline events` finds by the process's number.
     #[serde(default)]
     pub(super) event_log: bool,

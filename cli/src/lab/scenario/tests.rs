@@ -73,6 +73,11 @@ fn what_is_wrong_is_said_with_its_place() {
             "node `a`: `fastest` is neither a policy",
         ),
         (
+            "policy = \"zstd:3\"",
+            "rotation = [\"lz4\", \"quick\"]",
+            "node `a`: no codec is called `quick`",
+        ),
+        (
             "processors = [0]",
             "processors = [-1]",
             "line 2: invalid value",

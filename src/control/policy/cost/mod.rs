@@ -587,7 +587,7 @@ impl Cost {
             left,
         };
         if self.standing.len() < MAX_STANDING {
-            self.standing.push(standing);
+            model::push_few(&mut self.standing, standing);
         } else {
             self.oldest = (self.oldest + 1) % MAX_STANDING;
             self.standing[self.oldest] = standing;

@@ -231,6 +231,14 @@ impl Sample {
     }
 }
 
+/// Adds to a list that stays short: it grows by a few and not to twice as much, since each connection keeps it for as long as it lasts.
+pub(super) fn push_few<T>(list: &mut Vec<T>, element: T) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(2);
+    }
+    list.push(element);
+}
+
 /// One set of estimates: a stream's, or a connection's over all streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
@@ -344,7 +352,7 @@ impl ClassModel {
             let of = |samples: fn(&ArmModel) -> f32| {
                 inherited.map_or(0.0, |known| samples(known).min(MOST_INHERITED))
             };
-            self.arms.push(ArmModel {
+            let model = ArmModel {
                 arm,
                 typical,
                 strength: inherited.map_or(typical, |known| known.strength),
@@ -355,7 +363,8 @@ impl ClassModel {
                 decodes: of(|known| known.decodes),
                 measured_at: Time::ZERO,
                 measured_block: 0,
-            });
+            };
+            push_few(&mut self.arms, model);
         }
         &mut self.arms[at]
     }
@@ -422,14 +431,15 @@ impl Model {
         let known = self.classes.iter().position(|known| known.class == class);
         let at = known.unwrap_or(self.classes.len());
         if known.is_none() {
-            self.classes.push(ClassModel {
+            let model = ClassModel {
                 class,
                 level: 0.0,
                 levels: 0.0,
                 added: Added::default(),
                 blocks: 0,
                 arms: Vec::new(),
-            });
+            };
+            push_few(&mut self.classes, model);
         }
         &mut self.classes[at]
     }
