@@ -75,7 +75,10 @@ fn value(figure: &FigureSpec, runs: &[Run], round: u32) -> Option<Value> {
     let taken = || run.nodes.iter().find(|taken| taken.name == node);
     let number = match &figure.metric {
         Metric::RttMean if is_whole => Some(first.rtt.mean * 1e3),
-        Metric::RttMean => span.rtt_mean().map(|mean| mean * 1e3),
+        Metric::RttMean => {
+            let mean = by_message(figure, run).or_else(|| span.rtt_mean());
+            mean.map(|mean| mean * 1e3)
+        }
         Metric::RttP50 => Some(first.rtt.p50 * 1e3),
         Metric::RttP99 => Some(first.rtt.p99 * 1e3),
         Metric::Rate if is_whole => Some(first.messages as f64 / first.seconds),
@@ -104,6 +107,20 @@ fn value(figure: &FigureSpec, runs: &[Run], round: u32) -> Option<Value> {
     number
         .filter(|number| number.is_finite())
         .map(Value::Number)
+}
+
+/// The mean round trip of the messages that a figure is of, seconds: of whole runs of some messages, which are shorter than what passes between two
+/// samples; `None` where there is none of them.
+fn by_message(figure: &FigureSpec, run: &Run) -> Option<f64> {
+    let from = figure.from_message.unwrap_or(0);
+    let until = figure.until_message.unwrap_or(u64::MAX);
+    let chunks = run.series.iter();
+    let within = chunks.filter(|chunk| chunk.first >= from && chunk.end() <= until);
+    let (sum, messages) = within.fold((0.0, 0.0), |(sum, messages), chunk| {
+        let more = chunk.messages as f64;
+        (sum + chunk.mean * more, messages + more)
+    });
+    (messages > 0.0).then(|| sum / messages)
 }
 
 /// The part of a run that a figure is of: what samples say of its messages.

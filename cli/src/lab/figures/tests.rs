@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::lab::{NodeTaken, Quantiles, Traffic};
+use crate::report::lab::{Chunk, NodeTaken, Quantiles, Traffic};
 
 const SCENARIO: &str = r#"
 title = "t"
@@ -98,6 +98,27 @@ fn figures_are_medians_of_what_each_round_was() {
     assert_eq!(figures[0].source, "1.57");
     assert_eq!(figures[2].source, "-8.8");
     assert_eq!(figures[2].range, Some((-50.0, 50.0)));
+}
+
+#[test]
+fn a_mean_of_some_messages_is_of_these_and_no_others() {
+    let (scenario, _) = Scenario::read(SCENARIO).expect("a scenario");
+    let chunk = |first, mean| Chunk {
+        first,
+        messages: 50,
+        mean,
+        ..Chunk::default()
+    };
+    let mut late = run("x", 0, 0.002);
+    late.series = vec![
+        chunk(0, 0.001),
+        chunk(50, 0.002),
+        chunk(100, 0.004),
+        chunk(150, 0.005),
+    ];
+    let (figures, _) = judge(&scenario, &[late]);
+    let late = figures.iter().find(|figure| figure.name == "late");
+    assert_eq!(late.expect("a figure").ours, "4.500");
 }
 
 #[test]
