@@ -1,4 +1,4 @@
-//! What the system says of the thread that asks: the processor time it took, and for how long it waited for a processor.
+//! What the system says of the thread that asks: the processor time it took, for how long it waited for a processor, and when it wakes.
 
 use core::time::Duration;
 
@@ -16,6 +16,30 @@ pub(crate) fn processor_time() -> Option<Duration> {
 pub(crate) const fn processor_time() -> Option<Duration> {
     None
 }
+
+/// Nanoseconds of the system's monotonic clock, which the kernel's records and other processes have as well.
+#[cfg(all(feature = "pmu", any(target_os = "linux", target_os = "android")))]
+pub(crate) fn monotonic_nanos() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+/// Has the kernel wake this thread at the time asked: by default it may be 50 µs late, to wake it with others. Where it does not, lateness shows it.
+#[cfg(all(
+    any(feature = "relay", all(feature = "loadgen", feature = "transport")),
+    any(target_os = "linux", target_os = "android")
+))]
+pub(crate) fn wake_in_time() {
+    let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
+}
+
+#[cfg(all(
+    feature = "relay",
+    not(any(target_os = "linux", target_os = "android"))
+))]
+pub(crate) const fn wake_in_time() {}
 
 /// What the scheduler did with a thread since it began.
 #[cfg(all(

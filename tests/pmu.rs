@@ -236,8 +236,14 @@ fn the_kernel_takes_samples_and_nobody_wakes_for_them() {
         }
     }
 
+    let status = std::fs::read_to_string("/proc/self/status").expect("of this process");
+    let allowed = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let mut allowed = allowed.expect("a line").split(['-', ',']);
+    let cpu = allowed.next().expect("a processor").trim();
     let busy = Command::new("taskset")
-        .args(["-c", "0", "sh", "-c", "ulimit -t 20; while :; do :; done"])
+        .args(["-c", cpu, "sh", "-c", "ulimit -t 20; while :; do :; done"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -252,7 +258,7 @@ fn the_kernel_takes_samples_and_nobody_wakes_for_them() {
         };
         let mut pace = Pace::new(period);
         let mut monitor = monitor(SYSTEM, &pace, |config| {
-            let config = config.cpu(0);
+            let config = config.cpu(cpu.parse().expect("a number"));
             if is_sampled {
                 config.period(PERIOD)
             } else {

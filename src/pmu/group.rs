@@ -116,14 +116,18 @@ pub(super) struct OpenSet {
 }
 
 impl OpenSet {
-    /// Opens what can be opened, all stopped.
+    /// Opens what can be opened, all stopped. With a `period`, the system is to read the group of a processor as often; if it cannot, nothing is opened.
     pub(super) fn open(
         counters: &mut impl Counters,
         events: &[Result<EventCode, Reason>],
         is_group: bool,
         place: Place,
+        period: Option<Duration>,
     ) -> Self {
-        let mut set = Self::unopened(events);
+        let mut set = Self {
+            groups: Vec::new(),
+            reasons: events.iter().map(|event| event.err()).collect(),
+        };
         let tasks = match place {
             Place::Cpu(cpu) => vec![Task::Cpu(cpu)],
             Place::Process(process) => match counters.threads(process) {
@@ -137,55 +141,26 @@ impl OpenSet {
             place,
         };
         for task in tasks {
-            if is_group {
-                opener.open_group(&mut set, task, None);
-            } else {
-                opener.open_each(&mut set, task);
+            match (is_group, period, task) {
+                (false, ..) => opener.open_each(&mut set, task),
+                (true, Some(period), Task::Cpu(cpu)) => {
+                    if let Ok(sampler) = opener.counters.open_sampler(cpu, period) {
+                        opener.open_group(&mut set, task, Some(sampler));
+                    }
+                }
+                (true, ..) => opener.open_group(&mut set, task, None),
             }
         }
-        set.account_for_none(place);
+        if set.groups.is_empty() {
+            // Nothing is open and nothing was said: there was nobody.
+            for reason in set.reasons.iter_mut().filter(|reason| reason.is_none()) {
+                *reason = Some(match place {
+                    Place::Process(_) => Reason::Exited,
+                    Place::Cpu(_) => Reason::Offline,
+                });
+            }
+        }
         set
-    }
-
-    /// Opens what can be opened as one group of a processor, which the system reads every `period`; nothing, if it cannot.
-    pub(super) fn open_sampled(
-        counters: &mut impl Counters,
-        events: &[Result<EventCode, Reason>],
-        cpu: u32,
-        period: Duration,
-    ) -> Self {
-        let mut set = Self::unopened(events);
-        let place = Place::Cpu(cpu);
-        if let Ok(sampler) = counters.open_sampler(cpu, period) {
-            let mut opener = Opener {
-                counters,
-                events,
-                place,
-            };
-            opener.open_group(&mut set, Task::Cpu(cpu), Some(sampler));
-        }
-        set.account_for_none(place);
-        set
-    }
-
-    fn unopened(events: &[Result<EventCode, Reason>]) -> Self {
-        Self {
-            groups: Vec::new(),
-            reasons: events.iter().map(|event| event.err()).collect(),
-        }
-    }
-
-    /// Where nothing is open and nothing was said, there was nobody.
-    fn account_for_none(&mut self, place: Place) {
-        if self.is_open() {
-            return;
-        }
-        for reason in self.reasons.iter_mut().filter(|reason| reason.is_none()) {
-            *reason = Some(match place {
-                Place::Process(_) => Reason::Exited,
-                Place::Cpu(_) => Reason::Offline,
-            });
-        }
     }
 
     /// Whether anything of it is counted.
@@ -411,7 +386,7 @@ mod tests {
     #[test]
     fn a_group_that_fits_is_counted_together() {
         let mut fake = Fake::with_counters(4);
-        let mut set = OpenSet::open(&mut fake, &events(&HARDWARE), true, CPU);
+        let mut set = OpenSet::open(&mut fake, &events(&HARDWARE), true, CPU, None);
         assert_eq!(set.reasons, [None; 4]);
         set.start(&mut fake);
         fake.run(1_000);
@@ -437,7 +412,7 @@ mod tests {
         let mut fake = Fake::with_counters(3);
         let mut events = events(&HARDWARE);
         events.push(generic("page-faults").ok_or(Reason::UnknownEvent));
-        let mut set = OpenSet::open(&mut fake, &events, true, CPU);
+        let mut set = OpenSet::open(&mut fake, &events, true, CPU, None);
         let reason = Reason::TooMany { events: 5, fit: 3 };
         assert_eq!(set.reasons, [Some(reason); 5]);
         assert!(!set.is_open());
@@ -449,7 +424,7 @@ mod tests {
     #[test]
     fn too_many_that_need_not_be_together_take_turns_and_are_scaled() {
         let mut fake = Fake::with_counters(2);
-        let mut set = OpenSet::open(&mut fake, &events(&HARDWARE), false, CPU);
+        let mut set = OpenSet::open(&mut fake, &events(&HARDWARE), false, CPU, None);
         set.start(&mut fake);
         fake.run(1_000_000);
         let counts = collect(&mut set, &mut fake);
@@ -484,7 +459,7 @@ mod tests {
         let mut fake = Fake::with_counters(4);
         fake.width = 32;
         fake.offset = u64::from(u32::MAX) - 10;
-        let mut set = OpenSet::open(&mut fake, &events(&["cycles"]), true, CPU);
+        let mut set = OpenSet::open(&mut fake, &events(&["cycles"]), true, CPU, None);
         set.start(&mut fake);
         collect(&mut set, &mut fake);
         fake.run(1_000);
@@ -495,7 +470,7 @@ mod tests {
     #[test]
     fn counters_that_begin_anew_are_not_taken_for_an_overflow() {
         let mut fake = Fake::with_counters(4);
-        let mut set = OpenSet::open(&mut fake, &events(&["cycles"]), true, CPU);
+        let mut set = OpenSet::open(&mut fake, &events(&["cycles"]), true, CPU, None);
         set.start(&mut fake);
         fake.run(1_000);
         collect(&mut set, &mut fake);
@@ -510,7 +485,7 @@ mod tests {
     fn what_the_machine_lacks_is_left_out_and_the_rest_is_counted() {
         let mut fake = Fake::with_counters(0);
         let names = ["cycles", "page-faults", "no-such-event"];
-        let mut set = OpenSet::open(&mut fake, &events(&names), true, CPU);
+        let mut set = OpenSet::open(&mut fake, &events(&names), true, CPU, None);
         let expected = [Some(Reason::NoPmu), None, Some(Reason::UnknownEvent)];
         assert_eq!(set.reasons, expected);
         set.start(&mut fake);
@@ -525,7 +500,7 @@ mod tests {
         let mut fake = Fake::with_counters(4);
         fake.facts.paranoid = Some(2);
         let names = ["cycles", "context-switches", "page-faults"];
-        let set = OpenSet::open(&mut fake, &events(&names), true, Place::Process(7));
+        let set = OpenSet::open(&mut fake, &events(&names), true, Place::Process(7), None);
         let expected = [
             Some(Reason::UserOnly { level: 2 }),
             Some(Reason::Paranoid { level: 2 }),
@@ -539,13 +514,25 @@ mod tests {
     fn a_process_is_all_of_its_threads() {
         let mut fake = Fake::with_counters(4);
         fake.threads = vec![7, 8, 9];
-        let mut set = OpenSet::open(&mut fake, &events(&["cycles"]), true, Place::Process(7));
+        let mut set = OpenSet::open(
+            &mut fake,
+            &events(&["cycles"]),
+            true,
+            Place::Process(7),
+            None,
+        );
         set.start(&mut fake);
         fake.run(100);
         let one = Fake::rate(&generic("cycles").unwrap()) * 100;
         assert_eq!(collect(&mut set, &mut fake)[0].count, 3 * one);
         fake.threads.clear();
-        let set = OpenSet::open(&mut fake, &events(&["cycles"]), true, Place::Process(7));
+        let set = OpenSet::open(
+            &mut fake,
+            &events(&["cycles"]),
+            true,
+            Place::Process(7),
+            None,
+        );
         assert_eq!(set.reasons, [Some(Reason::Exited)]);
     }
 }

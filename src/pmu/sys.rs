@@ -14,6 +14,7 @@ use super::counters::{CounterId, Counters, Facts, GroupReading, MAX_EVENTS, Task
 use super::event::{EventCode, EventSource, Privilege};
 use super::reason::Place;
 use super::ring::{MAX_RECORD, Ring};
+use crate::thread::monotonic_nanos;
 use crate::units::{Time, saturating_nanos};
 
 /// `perf_event_attr` as it was in its fourth version (Linux 4.1), which every kernel since knows and takes.
@@ -226,7 +227,9 @@ impl Counters for Perf {
             .and_then(Option::as_mut)
             .and_then(|open| open.ring.as_mut());
         let ring = ring.ok_or(io::ErrorKind::NotFound)?;
-        self.ahead = self.ahead.min(monotonic().saturating_sub(now.as_nanos()));
+        self.ahead = self
+            .ahead
+            .min(monotonic_nanos().saturating_sub(now.as_nanos()));
         let ahead = self.ahead;
         Ok(ring.drain(|at, reading| each(Time::from_nanos(at.saturating_sub(ahead)), reading)))
     }
@@ -299,12 +302,6 @@ impl Counters for Perf {
 
 fn number_of(cpu: u32) -> io::Result<i32> {
     i32::try_from(cpu).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))
-}
-
-/// Nanoseconds on the clock that notes are to have.
-fn monotonic() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64
 }
 
 fn open(attributes: &Attributes, process: i32, cpu: i32, group: i32) -> io::Result<File> {

@@ -72,7 +72,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        be_punctual();
+        crate::thread::wake_in_time();
         let mut state = self.lock();
         while !state.ended {
             let time = now();
@@ -99,16 +99,6 @@ impl Shared {
         }
     }
 }
-
-/// Asks for the thread that calls to be woken when it wants and not up to 50 µs later, when others are.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn be_punctual() {
-    // Where it fails, the relay is as late as others.
-    let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const fn be_punctual() {}
 
 /// See [`Timer::sleep_until`].
 #[derive(Debug)]

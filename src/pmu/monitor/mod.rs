@@ -189,13 +189,13 @@ impl<C: Counters> Monitor<C> {
     fn open(&mut self, place: Place) -> Vec<OpenSet> {
         let sets = self.codes.iter().zip(self.layout.sets().sets());
         let period = self.sampling.as_ref().map(Sampling::period);
-        sets.map(|(codes, set)| match (period, place) {
-            (Some(period), Place::Cpu(cpu)) => {
-                OpenSet::open_sampled(&mut self.counters, codes, cpu, period)
-            }
-            _ => OpenSet::open(&mut self.counters, codes, set.is_group(), place),
-        })
-        .collect()
+        sets.enumerate()
+            .map(|(number, (codes, set))| {
+                // The others count nothing.
+                let period = period.filter(|_| number == self.current);
+                OpenSet::open(&mut self.counters, codes, set.is_group(), place, period)
+            })
+            .collect()
     }
 
     fn find_missing(&self) -> Vec<Missing> {
@@ -288,8 +288,8 @@ impl<C: Counters> Monitor<C> {
     /// Where the system takes samples ([`Self::is_sampled`]), it keeps those it has taken since the last call, which is to be soon enough:
     /// [`TAKE_AFTER`].
     pub fn tick(&mut self, now: Time) {
-        if self.sampling.is_some() {
-            self.take_samples(now);
+        if let Some(sampling) = self.sampling.take() {
+            self.take_samples(sampling, now);
             self.look_after(now);
             return;
         }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::super::counters::Counters;
-use super::super::group::{Count, OpenSet};
+use super::super::group::Count;
 use super::super::pace::MIN_PERIOD;
 use super::super::reason::Place;
 use super::super::store::SampleHead;
@@ -96,10 +96,7 @@ impl<C: Counters> Monitor<C> {
     }
 
     /// Keeps all samples that the system has taken, in the order of time.
-    pub(super) fn take_samples(&mut self, now: Time) {
-        let Some(mut sampling) = self.sampling.take() else {
-            return;
-        };
+    pub(super) fn take_samples(&mut self, mut sampling: Sampling, now: Time) {
         self.ticks += 1;
         let since = now.saturating_since(sampling.taken);
         sampling.taken = now;
@@ -143,7 +140,7 @@ impl<C: Counters> Monitor<C> {
                 continue;
             }
             let until = &mut watched.sampled_until;
-            let set: &mut OpenSet = &mut watched.sets[self.current];
+            let set = &mut watched.sets[self.current];
             let before = sampling.samples.len();
             let (samples, counts) = (&mut sampling.samples, &mut sampling.counts);
             let lost = set.take(&mut self.counters, now, scratch, |at, counted| {

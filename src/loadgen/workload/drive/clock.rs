@@ -1,10 +1,11 @@
 //! The clock of a drive: the one place here that reads the time.
 
-use core::num::NonZeroU64;
 use core::time::Duration;
 
-use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec};
+
+use crate::thread::monotonic_nanos;
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -14,22 +15,15 @@ pub(super) struct Clock {
     origin: u64,
 }
 
-fn monotonic() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    seconds.saturating_mul(NANOS).saturating_add(nanos)
-}
-
 impl Clock {
     pub(super) fn start_in(lead: Duration) -> Self {
         Self {
-            origin: monotonic().saturating_add(crate::units::saturating_nanos(lead)),
+            origin: monotonic_nanos().saturating_add(crate::units::saturating_nanos(lead)),
         }
     }
 
     pub(super) fn now(self) -> u64 {
-        monotonic().saturating_sub(self.origin)
+        monotonic_nanos().saturating_sub(self.origin)
     }
 
     /// Blocks the thread until then, or a little before when a signal comes.
@@ -42,10 +36,4 @@ impl Clock {
         // Interrupted: who asked looks at the time again.
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
     }
-}
-
-/// Has the kernel wake this thread at the time asked: by default it may be 50 µs late, to wake it with others.
-pub(super) fn wake_in_time() {
-    // Where it does not, lateness shows it.
-    let _ = set_current_timer_slack(NonZeroU64::new(1));
 }

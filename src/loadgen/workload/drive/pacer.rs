@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::{Due, Schedule, StreamKind};
 use super::Shared;
-use super::clock::{Clock, wake_in_time};
+use super::clock::Clock;
 use super::kind::lock;
 use crate::units::saturating_nanos;
 
@@ -28,7 +28,7 @@ pub(super) fn run(
     length: Duration,
     patience: Duration,
 ) {
-    wake_in_time();
+    crate::thread::wake_in_time();
     let (clock, end) = (shared.clock, saturating_nanos(length));
     // The start lies ahead, and no time before it is told apart from it.
     clock.sleep_until(0);
