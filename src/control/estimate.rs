@@ -214,8 +214,8 @@ struct CodecDecode {
     jumped: bool,
     /// Whether it was reported since the last fading.
     fresh: bool,
-    /// Reports of other codecs since the last of this one.
-    stale: i32,
+    /// What reports of other codecs since the last of this one leave of its own factor.
+    kept: f64,
     /// What the blocks sent lately typically take to decode, over what those of the usual arm do: with
     /// history short ones take a fraction, which must not be taken for a fast peer.
     usual: f64,
@@ -229,7 +229,7 @@ impl CodecDecode {
             factor: None,
             jumped: false,
             fresh: false,
-            stale: 0,
+            kept: 1.0,
             usual: 1.0,
         }
     }
@@ -251,6 +251,8 @@ pub(crate) struct DecodeEstimates {
     /// Measured over typical time, for all codecs.
     factor: Option<f64>,
     fresh: bool,
+    /// When the latest report came.
+    reported_at: Time,
     /// Reports that cannot be true: counts that fell, or more time than has passed.
     absurd: u64,
 }
@@ -268,14 +270,17 @@ const MAX_FIRST_FACTOR: f64 = 5.0;
 const USUAL_GAIN: f64 = 1.0 / 16.0;
 /// What fading leaves of a factor's logarithm. Arbitrary: half of it after three round trips.
 const FADE: f64 = 0.8;
-/// What of a codec's own factor each report of others leaves. Arbitrary: half of it after seven.
+/// What of a codec's own factor each report of others leaves, that is of so many blocks or so long after the one before. Arbitrary: half of it
+/// after seven.
 const STALE_KEEP: f64 = 0.9;
+const FULL_BLOCKS: f64 = 32.0;
+const FULL_TIME: Duration = Duration::from_millis(10);
 /// Nor costs more than this for a block, however short. Arbitrary, well over liblzma's 42 µs.
 const MAX_DECODE_FIXED_NANOS: f64 = 1e6;
 
 impl DecodeEstimates {
     /// Takes in the peer's totals for one codec.
-    pub(crate) fn record(&mut self, report: &DecodeReport) {
+    pub(crate) fn record(&mut self, now: Time, report: &DecodeReport) {
         let at = self.place(report.codec);
         let known = &mut self.codecs[at];
         let last = known.last;
@@ -292,6 +297,11 @@ impl DecodeEstimates {
         if blocks == 0 {
             return;
         }
+        let passed = now.saturating_since(core::mem::replace(&mut self.reported_at, now));
+        let share = (blocks as f64 / FULL_BLOCKS)
+            .max(passed.as_secs_f64() / FULL_TIME.as_secs_f64())
+            .min(1.0);
+        let keep = STALE_KEEP.powf(share);
         let bytes = bytes as f64 / blocks as f64;
         let most = MAX_DECODE_FIXED_NANOS + MAX_DECODE_NANOS_PER_BYTE * bytes;
         let nanos = nanos as f64 / blocks as f64;
@@ -324,7 +334,7 @@ impl DecodeEstimates {
             }
         }
         for (other, codec) in self.codecs.iter_mut().enumerate() {
-            codec.stale = if other == at { 0 } else { codec.stale + 1 };
+            codec.kept = if other == at { 1.0 } else { codec.kept * keep };
         }
     }
 
@@ -365,9 +375,9 @@ impl DecodeEstimates {
         let all = self.factor?;
         let known = self.position(codec).map(|at| &self.codecs[at]);
         let factor = known
-            .and_then(|known| Some((known.factor?, known.stale)))
+            .and_then(|known| Some((known.factor?, known.kept)))
             // What was measured long ago tells less than what others show now.
-            .map_or(all, |(factor, stale)| all + (factor - all) * STALE_KEEP.powi(stale));
+            .map_or(all, |(factor, kept)| all + (factor - all) * kept);
         Some(typical_nanos * factor)
     }
 
@@ -390,6 +400,7 @@ impl DecodeEstimates {
         for known in &mut self.codecs {
             known.last = no_blocks(known.last.codec);
         }
+        self.reported_at = Time::ZERO;
         self.absurd = 0;
     }
 
@@ -519,11 +530,11 @@ mod tests {
             plain_bytes,
             nanos,
         };
-        decode.record(&report(10, 10_000, 40_000));
+        decode.record(Time::ZERO, &report(10, 10_000, 40_000));
         let honest = decode.line(CodecId::ZSTD).expect("a report").nanos(1000.0);
         assert!((honest - 4000.0).abs() < 1e-6);
-        decode.record(&report(11, 11_000, u64::MAX));
-        decode.record(&report(3, 0, 0));
+        decode.record(Time::ZERO, &report(11, 11_000, u64::MAX));
+        decode.record(Time::ZERO, &report(3, 0, 0));
         assert_eq!(decode.absurd(), 2);
         let most = MAX_DECODE_FIXED_NANOS + MAX_DECODE_NANOS_PER_BYTE * 1000.0;
         assert!(decode.line(CodecId::ZSTD).expect("a report").nanos(1000.0) <= most);

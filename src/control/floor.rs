@@ -27,6 +27,9 @@ pub(super) struct Floor {
     line: Samples,
     /// .. and its successor, of those that are not older than half of them.
     next: Samples,
+    /// Bytes per second by the line, and what is added in the mean, ns: asked more often than there are samples.
+    rate: Option<f64>,
+    added_nanos: f64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -53,17 +56,18 @@ impl Floor {
             self.next.record(now, bytes, one_way);
         }
         self.line.record(now, bytes, one_way);
+        self.rate = self.line.nanos_per_byte().map(|nanos| 1e9 / nanos);
+        self.added_nanos = self.line.line().map_or(0.0, |(_, added)| added);
     }
 
     /// Bytes per second, if lengths make more of the times than all else.
     pub(super) fn rate(&self) -> Option<f64> {
-        Some(1e9 / self.line.nanos_per_byte()?)
+        self.rate
     }
 
     /// What wakes, queues and pauses add in the mean; none while nothing is known.
     pub(super) fn added(&self) -> Duration {
-        let line = self.line.line();
-        Duration::from_nanos(line.map_or(0.0, |(_, added)| added) as u64)
+        Duration::from_nanos(self.added_nanos as u64)
     }
 }
 

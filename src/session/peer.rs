@@ -297,7 +297,7 @@ impl Session {
         self.sender.flight.on_ack();
         ack.decoded
             .iter()
-            .for_each(|report| known.decode.record(report));
+            .for_each(|report| known.decode.record(now, report));
         self.release_retained(ack.frames);
         Ok(())
     }
@@ -322,7 +322,7 @@ impl Session {
         reply
             .decoded
             .iter()
-            .for_each(|report| self.path.known.decode.record(report));
+            .for_each(|report| self.path.known.decode.record(now, report));
     }
 }
 

@@ -31,8 +31,10 @@ use crate::wire::{
 const ACK_FRAMES: u64 = 32;
 /// Frames at the beginning that are acknowledged at once: the peer knows nothing of the link yet.
 const QUICK_FRAMES: u64 = 16;
-/// Bytes after which it does not either ..
-const ACK_BYTES: u64 = 128 << 10;
+/// Plain bytes after which it does not either: of blocks that compress well the peer would hear nothing for long otherwise, and learn nothing ..
+const ACK_PLAIN: u64 = 256 << 10;
+/// .. if it is of so many bytes on the wire, some thirty times its own length ..
+const LEAST_ACKED: u64 = 1 << 10;
 /// .. but so long after the one before: where as much comes sooner the ends are slow, and each acknowledgement costs them a write, a read
 /// and perhaps a waking. Arbitrary, less than a round trip but on the fastest links.
 const ACK_APART: Duration = Duration::from_micros(200);
@@ -117,6 +119,7 @@ pub(super) struct Receiver {
     first_unacked_at: Option<Time>,
     acked_frames: u64,
     acked_bytes: u64,
+    unacked_plain: u64,
     pub(super) history: RecvHistory,
     pub(super) dictionaries: RecvDictionaries,
     /// Streams whose window may have to grow without the application's doing.
@@ -164,6 +167,7 @@ impl Receiver {
             first_unacked_at: None,
             acked_frames: 0,
             acked_bytes: 0,
+            unacked_plain: 0,
             history: RecvHistory::default(),
             dictionaries: RecvDictionaries::default(),
             to_credit: Vec::new(),
@@ -669,6 +673,7 @@ impl Receiver {
         }
         self.blocks += 1;
         self.frames += 1;
+        self.unacked_plain += block_len as u64;
         if self.first_unacked_at.is_none() {
             self.first_unacked_at = Some(self.last_block_at);
         }
@@ -679,7 +684,7 @@ impl Receiver {
     pub(super) fn ack_due(&self, delay: Duration, last: Option<Time>) -> Option<Time> {
         let first = self.first_unacked_at?;
         let is_much = self.frames - self.acked_frames >= ACK_FRAMES
-            || self.wire_bytes - self.acked_bytes >= ACK_BYTES;
+            || self.unacked_plain >= ACK_PLAIN && self.wire_bytes - self.acked_bytes >= LEAST_ACKED;
         Some(if self.frames <= QUICK_FRAMES {
             first
         } else if is_much {
@@ -694,6 +699,7 @@ impl Receiver {
         self.first_unacked_at = None;
         self.acked_frames = self.frames;
         self.acked_bytes = self.wire_bytes;
+        self.unacked_plain = 0;
         let unreported = core::mem::take(&mut self.unreported);
         Ack {
             frames: self.frames,

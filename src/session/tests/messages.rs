@@ -576,6 +576,54 @@ fn streams_of_a_higher_priority_do_not_wait_behind_others() {
     }
 }
 
+/// Acknowledgements among whole frames.
+fn acks(mut bytes: &[u8]) -> usize {
+    let mut acks = 0;
+    while let Ok(Some(frame)) = parse_frame(bytes, 256 << 10, true) {
+        let len = match frame {
+            Frame::Block { header, body_at } => body_at + header.body_len,
+            Frame::Control { len, control } => {
+                acks += usize::from(matches!(control, Some(Control::Ack(_))));
+                len
+            }
+        };
+        bytes = &bytes[len..];
+    }
+    acks
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn blocks_that_compress_well_are_acknowledged_by_their_plain_bytes() {
+    let mut pair = Pair::new(&config(PolicyConfig::Fixed(Arm::new(CodecId::ZSTD, 1))));
+    let id = pair.open();
+    for _ in 0..20 {
+        pair.send(id, b"one of the first");
+        pair.pass(Duration::from_millis(20));
+    }
+    // Some 300 bytes of each message cannot be compressed.
+    let mut random = Rng::with_seed(1);
+    let mut pass = |noise: usize| {
+        let mut sent = 0;
+        for _ in 0..40 {
+            let mut message = vec![7; 32 << 10];
+            random.fill(&mut message[..noise]);
+            pair.send(id, &message);
+            let there = pair.a.run(pair.now);
+            pair.now = pair.now + Duration::from_micros(50);
+            pair.b.input.extend_from_slice(&there);
+            let back = pair.b.run(pair.now);
+            sent += acks(&back);
+            pair.a.input.extend_from_slice(&back);
+        }
+        sent
+    };
+    // 40 times 32 KiB within 2 ms: by frames there would be one.
+    assert_eq!(pass(300), 5);
+    // Of blocks that are no longer than an acknowledgement there need not be more.
+    assert!(pass(0) <= 2);
+}
+
 #[test]
 fn acknowledgements_for_the_sake_of_bytes_keep_apart() {
     let mut pair = Pair::new(&config(PolicyConfig::None));
@@ -585,20 +633,6 @@ fn acknowledgements_for_the_sake_of_bytes_keep_apart() {
         pair.send(id, b"one of the first");
         pair.pass(Duration::from_millis(20));
     }
-    let acks = |bytes: &[u8]| {
-        let (mut rest, mut acks) = (bytes, 0);
-        while let Ok(Some(frame)) = parse_frame(rest, 256 << 10, true) {
-            let len = match frame {
-                Frame::Block { header, body_at } => body_at + header.body_len,
-                Frame::Control { len, control } => {
-                    acks += usize::from(matches!(control, Some(Control::Ack(_))));
-                    len
-                }
-            };
-            rest = &rest[len..];
-        }
-        acks
-    };
     let mut sent = 0;
     // 128 KiB every 20 us.
     for _ in 0..100 {
