@@ -31,7 +31,9 @@ use crate::wire::{
 const ACK_FRAMES: u64 = 32;
 /// Frames at the beginning that are acknowledged at once: the peer knows nothing of the link yet.
 const QUICK_FRAMES: u64 = 16;
-/// Plain bytes after which it does not either: of blocks that compress well the peer would hear nothing for long otherwise, and learn nothing ..
+/// Bytes on the wire after which it does not either: a sender that knows little of the link may not have more on its way ..
+const ACK_BYTES: u64 = 128 << 10;
+/// .. or plain bytes: of blocks that compress well the peer would hear nothing for long otherwise, and learn nothing ..
 const ACK_PLAIN: u64 = 256 << 10;
 /// .. if it is of so many bytes on the wire, some thirty times its own length ..
 const LEAST_ACKED: u64 = 1 << 10;
@@ -683,8 +685,10 @@ impl Receiver {
     /// When the acknowledgement of what was received must leave at the latest, if the `last` one left then.
     pub(super) fn ack_due(&self, delay: Duration, last: Option<Time>) -> Option<Time> {
         let first = self.first_unacked_at?;
+        let wire_bytes = self.wire_bytes - self.acked_bytes;
         let is_much = self.frames - self.acked_frames >= ACK_FRAMES
-            || self.unacked_plain >= ACK_PLAIN && self.wire_bytes - self.acked_bytes >= LEAST_ACKED;
+            || wire_bytes >= ACK_BYTES
+            || self.unacked_plain >= ACK_PLAIN && wire_bytes >= LEAST_ACKED;
         Some(if self.frames <= QUICK_FRAMES {
             first
         } else if is_much {
