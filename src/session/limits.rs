@@ -418,10 +418,10 @@ impl DecodeTime {
             self.due = now;
         }
         self.at = now;
-        let spent = core::mem::take(&mut self.spent).min(passed.saturating_mul(MOST_AT_ONCE));
-        if spent.is_zero() {
+        if self.spent.is_zero() {
             return;
         }
+        let spent = core::mem::take(&mut self.spent).min(passed.saturating_mul(MOST_AT_ONCE));
         let takes = Duration::try_from_secs_f64(spent.as_secs_f64() * stretch);
         self.due = self.due.max(now) + takes.unwrap_or(Duration::MAX);
         let ahead = self.due.saturating_since(now);
