@@ -29,6 +29,11 @@ impl BudgetRate {
     pub const fn as_nanos_per_sec(self) -> u64 {
         self.0
     }
+
+    /// So much of it.
+    pub(super) fn scaled(self, share: f64) -> Self {
+        Self((self.0 as f64 * share) as u64)
+    }
 }
 
 impl fmt::Display for BudgetRate {

@@ -522,6 +522,37 @@ mod tests {
     }
 
     #[test]
+    fn how_soon_a_codec_is_tried_again_does_not_hang_on_how_often_others_are_reported() {
+        let after = |reports: u64, blocks: u64, apart: Duration| {
+            let mut decode = DecodeEstimates::default();
+            let report = |codec, blocks: u64, nanos_per_block: u64| DecodeReport {
+                codec,
+                blocks,
+                plain_bytes: blocks * 65_536,
+                nanos: blocks * nanos_per_block,
+            };
+            // zstd takes many times as long as here, lz4 as long as it typically does.
+            let typical = |codec| usual_nanos(codec, 65_536.0);
+            let dear = 4.0 * typical(CodecId::ZSTD);
+            decode.record(Time::ZERO, &report(CodecId::ZSTD, 32, dear as u64));
+            let lz4 = typical(CodecId::LZ4) as u64;
+            for nth in 1..=reports {
+                let now = Time::ZERO + apart * nth as u32;
+                decode.record(now, &report(CodecId::LZ4, blocks * nth, lz4));
+            }
+            let typical = typical(CodecId::ZSTD);
+            decode.nanos(CodecId::ZSTD, typical).expect("reports") / typical
+        };
+        let seldom = after(20, 32, Duration::from_millis(2));
+        let often = after(20 * 16, 2, Duration::from_micros(125));
+        assert!((1.0..2.0).contains(&seldom), "{seldom}");
+        assert!((often / seldom - 1.0).abs() < 0.1, "{often} {seldom}");
+        // One after each message, each by itself.
+        let paused = after(20, 1, Duration::from_millis(10));
+        assert!((paused / seldom - 1.0).abs() < 0.1, "{paused} {seldom}");
+    }
+
+    #[test]
     fn absurd_decode_reports_are_clamped_and_counted() {
         let mut decode = DecodeEstimates::default();
         let report = |blocks, plain_bytes, nanos| DecodeReport {

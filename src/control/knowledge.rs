@@ -194,6 +194,8 @@ impl Default for PeerBudget {
     }
 }
 
+/// What is spent of what the peer grants: what blocks take there is known by its reports alone, and they do not come evenly. Arbitrary.
+const SPENT_SHARE: f64 = 0.95;
 /// A hundredth of a processor. Arbitrary.
 const LEAST_RATE: BudgetRate = BudgetRate::from_nanos_per_sec(10_000_000);
 
@@ -201,7 +203,7 @@ impl PeerBudget {
     /// The peer grants decoding at a rate; `None` if it has no limit.
     pub(crate) fn set(&mut self, now: Time, rate: Option<BudgetRate>) {
         match rate {
-            Some(rate) => self.budget.set_rate(now, rate),
+            Some(rate) => self.budget.set_rate(now, rate.scaled(SPENT_SHARE)),
             None => self.budget.set_unlimited(),
         }
     }
