@@ -576,9 +576,14 @@ fn streams_of_a_higher_priority_do_not_wait_behind_others() {
     }
 }
 
-/// Acknowledgements among whole frames.
-fn acks(mut bytes: &[u8]) -> usize {
-    let mut acks = 0;
+/// What A has sent is at B after a while, and what B answers at A; the acknowledgements among that.
+fn acks_after(pair: &mut Pair, within: Duration) -> usize {
+    let there = pair.a.run(pair.now);
+    pair.now = pair.now + within;
+    pair.b.input.extend_from_slice(&there);
+    let back = pair.b.run(pair.now);
+    pair.a.input.extend_from_slice(&back);
+    let (mut bytes, mut acks) = (back.as_slice(), 0);
     while let Ok(Some(frame)) = parse_frame(bytes, 256 << 10, true) {
         let len = match frame {
             Frame::Block { header, body_at } => body_at + header.body_len,
@@ -609,12 +614,7 @@ fn blocks_that_compress_well_are_acknowledged_by_their_plain_bytes() {
             let mut message = vec![7; 32 << 10];
             random.fill(&mut message[..noise]);
             pair.send(id, &message);
-            let there = pair.a.run(pair.now);
-            pair.now = pair.now + Duration::from_micros(50);
-            pair.b.input.extend_from_slice(&there);
-            let back = pair.b.run(pair.now);
-            sent += acks(&back);
-            pair.a.input.extend_from_slice(&back);
+            sent += acks_after(&mut pair, Duration::from_micros(50));
         }
         sent
     };
@@ -637,12 +637,7 @@ fn acknowledgements_for_the_sake_of_bytes_keep_apart() {
     // 128 KiB every 20 us.
     for _ in 0..100 {
         pair.send(id, &vec![7; 128 << 10]);
-        let there = pair.a.run(pair.now);
-        pair.now = pair.now + Duration::from_micros(20);
-        pair.b.input.extend_from_slice(&there);
-        let back = pair.b.run(pair.now);
-        sent += acks(&back);
-        pair.a.input.extend_from_slice(&back);
+        sent += acks_after(&mut pair, Duration::from_micros(20));
     }
     assert!((9..=11).contains(&sent), "{sent} in 2 ms");
     // The last one is not forgotten.
