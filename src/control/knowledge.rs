@@ -20,6 +20,37 @@ pub(crate) struct CodecKnowledge {
     pub(crate) speed: Speed,
     pub(crate) overhead: Overhead,
     pub(crate) shadow_time: ShadowTime,
+    pub(crate) carried: Carried,
+}
+
+/// Plain bytes that connections to a peer carry: what has lasted will last, and a new one goes on for as long as the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Carried {
+    now: u64,
+    before: Option<u64>,
+}
+
+impl Carried {
+    /// Another connection begins.
+    const fn restart(&mut self) {
+        if self.now > 0 {
+            self.before = Some(self.now);
+        }
+        self.now = 0;
+    }
+
+    /// A block leaves.
+    pub(crate) const fn on_block(&mut self, plain_len: usize) {
+        self.now = self.now.saturating_add(plain_len as u64);
+    }
+
+    /// Plain bytes expected after a block of `plain_len`; `None` on a first connection that has carried nothing yet.
+    pub(crate) fn after(&self, plain_len: usize) -> Option<u64> {
+        let left = self
+            .before
+            .map(|before| before.saturating_sub(self.now + plain_len as u64));
+        left.max((self.now > 0).then_some(self.now))
+    }
 }
 
 /// A shadow encode: what another arm made of a block that was sent.
@@ -49,6 +80,7 @@ impl CodecKnowledge {
         self.model.restart(now);
         self.overhead.restart();
         self.shadow_time.restart();
+        self.carried.restart();
     }
 
     /// How long `arm` will likely take for a block.

@@ -32,7 +32,7 @@ pub use self::load::{CpuSet, LoadError, LoadMeter, LoadSource, Processors, Readi
 pub use self::pid::{CpuGuard, CpuGuardConfig, CpuGuardConfigError};
 pub use self::policy::cost::{ArmReport, CostConfig, Objective, Verdict};
 pub(crate) use self::policy::cost::{Backlog, BlockClass, Sent};
-pub(crate) use self::policy::{Affordable, Choice, Policy, SentBlock, Situation};
+pub(crate) use self::policy::{Affordable, Choice, Policy, Prior, SentBlock, Situation};
 pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, Round};
 pub use self::shares::{HistoryShareStats, HistoryShares, HistoryTerms, HistoryUse, HolderId};
 pub use self::socket::SocketSample;

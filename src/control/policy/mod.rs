@@ -123,8 +123,8 @@ pub(crate) struct Situation<'a> {
     pub live: &'a [Arm],
     /// Arms whose contexts there is no memory for, so that their blocks would go without history.
     pub roomless: &'a [Arm],
-    /// Whether there is a dictionary for the block.
-    pub dictionary: bool,
+    /// What both ends have of such messages already.
+    pub prior: Prior,
     /// How many of them, from the first, the thesis's policies choose from.
     pub electable: usize,
     /// How many of them, from the first, the cost policy chooses from.
@@ -171,7 +171,7 @@ impl<'a> Situation<'a> {
             arms,
             live: &[],
             roomless: &[],
-            dictionary: false,
+            prior: Prior::Nothing,
             electable: arms.len(),
             adaptive: arms.len(),
             texture: Texture::default(),
@@ -191,6 +191,17 @@ impl<'a> Situation<'a> {
             budget_left: true,
         }
     }
+}
+
+/// What both ends have of a stream's messages before there is any history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Prior {
+    #[default]
+    Nothing,
+    /// What connections before have carried last: histories begin with it.
+    Recalled,
+    /// A dictionary: histories begin with it, and blocks may be encoded with it.
+    Dictionary,
 }
 
 /// Codec time that one block may take, ns; `None` without a limit.

@@ -10,7 +10,7 @@ use super::{
     TrafficClasses,
 };
 use crate::codecs::{Arm, CodecId};
-use crate::control::BudgetRate;
+use crate::control::{BudgetRate, Prior};
 use crate::dictionary::{Dictionary, DictionaryId, Trained, Trainer, TrainerConfig, TrainerEvent};
 use crate::session::observer::{DictionaryChange, Told};
 use crate::units::{Time, saturating_nanos};
@@ -240,6 +240,17 @@ impl SendDictionaries {
         let held = recalled.and_then(|number| self.held.iter().find(|it| it.number == number));
         let recalled = held.and_then(|it| Some((it.number, it.dictionary.as_ref()?)));
         recalled.or_else(|| self.current(class))
+    }
+
+    /// What both ends have of a class's messages before there is any history in a group.
+    pub(in crate::session) fn prior(&self, class: Option<usize>, group: GroupId) -> Prior {
+        if self.current(class).is_some() {
+            Prior::Dictionary
+        } else if self.beginning(class, group).is_some() {
+            Prior::Recalled
+        } else {
+            Prior::Nothing
+        }
     }
 
     /// What connections before have carried last, for the next session; `None` if that is not kept.

@@ -16,7 +16,7 @@ mod send;
 use bytes::Bytes;
 
 pub(super) use self::receive::{DecodeHistory, HistoryPlace, RecvHistory};
-pub(super) use self::send::{EncodeHistory, SendHistory, SlotUse};
+pub(super) use self::send::{EncodeHistory, HistoryAge, SendHistory, SlotUse};
 use crate::codecs::{Arm, CodecId, context_memory_estimate};
 use crate::wire::MAX_PRIME;
 

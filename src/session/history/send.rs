@@ -74,8 +74,18 @@ pub(in crate::session) struct SlotUse {
     pub(in crate::session) define: Option<Define>,
     /// The context begins anew with the block.
     pub(in crate::session) epoch: Option<u64>,
-    /// The context has seen so little that what it makes of the block says nothing of what it will.
-    pub(in crate::session) young: bool,
+    pub(in crate::session) age: HistoryAge,
+}
+
+/// What a context has seen when a block is encoded with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) enum HistoryAge {
+    /// Nothing: the block becomes what it is by itself.
+    Unseen,
+    /// So little that what it makes of the block says nothing of what it will.
+    Young,
+    /// So much that what it makes of the block says what it will.
+    Old,
 }
 
 /// The sender's contexts.
@@ -284,7 +294,11 @@ impl SendHistory {
                     group,
                     define: None,
                     epoch: None,
-                    young: known.seen < YOUNG,
+                    age: if known.seen < YOUNG {
+                        HistoryAge::Young
+                    } else {
+                        HistoryAge::Old
+                    },
                 };
                 return Some((EncodeHistory::Going(context), going));
             }
@@ -295,11 +309,11 @@ impl SendHistory {
                     group,
                     define: None,
                     epoch: Some(epoch + 1),
-                    young: true,
+                    age: HistoryAge::Young,
                 },
                 None => self.definition(slot, group, arm),
             };
-            return Some((self.beginning(begins, None), begins));
+            return Some(self.beginning(begins, None));
         }
         if !self.has_room(arm) {
             return None;
@@ -354,10 +368,7 @@ impl SendHistory {
         self.list_live();
         self.is_taken = true;
         let begins = self.definition(slot, group, arm);
-        Some((
-            self.beginning(begins, old.and_then(|old| old.context)),
-            begins,
-        ))
+        Some(self.beginning(begins, old.and_then(|old| old.context)))
     }
 
     fn definition(&self, slot: Slot, group: GroupId, arm: Arm) -> SlotUse {
@@ -372,7 +383,7 @@ impl SendHistory {
                 dictionary: self.dictionary(slot).map_or(0, |(number, _)| *number),
             }),
             epoch: None,
-            young: true,
+            age: HistoryAge::Young,
         }
     }
 
@@ -381,7 +392,11 @@ impl SendHistory {
         known.dictionary.as_ref()
     }
 
-    fn beginning(&self, begins: SlotUse, old: Option<Box<EncodeContext>>) -> EncodeHistory {
+    fn beginning(
+        &self,
+        begins: SlotUse,
+        old: Option<Box<EncodeContext>>,
+    ) -> (EncodeHistory, SlotUse) {
         // The peer forgets a group with its last slot: those that are gone here are gone there first.
         let SlotUse { slot, group, .. } = begins;
         let goes_on = self.held_by_peer().any(|(held, of)| {
@@ -393,11 +408,18 @@ impl SendHistory {
             &[]
         };
         let dictionary = self.dictionary(slot).map(|(_, content)| content);
-        EncodeHistory::Beginning {
+        let prime = prime(dictionary, recent);
+        let age = if prime.is_empty() {
+            HistoryAge::Unseen
+        } else {
+            begins.age
+        };
+        let history = EncodeHistory::Beginning {
             old,
             window_log: self.window_log,
-            prime: prime(dictionary, recent),
-        }
+            prime,
+        };
+        (history, SlotUse { age, ..begins })
     }
 
     fn held_by_peer(&self) -> impl Iterator<Item = (Slot, GroupId)> + '_ {

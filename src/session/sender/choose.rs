@@ -7,8 +7,8 @@ use fastrand::Rng;
 use super::{Sender, Wanted};
 use crate::codecs::Arm;
 use crate::control::{
-    Affordable, ArmReport, BlockClass, Choice, LinkEstimator, LinkRate, Prices, Reason, Sent,
-    Shadowed, Situation, Texture, affordable_nanos,
+    Affordable, ArmReport, BlockClass, Choice, LinkEstimator, LinkRate, Prices, Prior, Reason,
+    Sent, Shadowed, Situation, Texture, affordable_nanos,
 };
 use crate::session::job::{ShadowJob, ShadowedBlock};
 use crate::session::path::Path;
@@ -104,8 +104,7 @@ impl Sender {
             peer_starved,
             affordable,
             budget_left,
-            dictionary: self.dictionaries.current(stream.class.get()).is_some(),
-            ..self.situation(now, stream.send.group, path)
+            ..self.situation_of(now, stream, path)
         };
         stream.latest_block = (wanted.plain_len, wanted.texture);
         let choice = stream.policy.choose(&situation, &mut rng);
@@ -140,6 +139,15 @@ impl Sender {
         }
     }
 
+    /// What any decision on a block of `stream` looks at; the block is left open.
+    fn situation_of<'a>(&'a self, now: Time, stream: &Stream, path: &'a Path) -> Situation<'a> {
+        let (class, group) = (stream.class.get(), stream.send.group);
+        Situation {
+            prior: self.dictionaries.prior(class, group),
+            ..self.situation(now, group, path)
+        }
+    }
+
     /// What any decision of this moment looks at; what it is about is left open.
     pub(super) fn situation<'a>(
         &'a self,
@@ -154,7 +162,7 @@ impl Sender {
             arms: self.arms.as_slice(),
             live: self.history.live(group),
             roomless: self.history.roomless(),
-            dictionary: false,
+            prior: Prior::Nothing,
             electable: self.arms.electable(),
             adaptive: self.arms.adaptive(),
             texture: Texture::default(),
@@ -194,8 +202,7 @@ impl Sender {
             texture,
             peer_starved,
             affordable,
-            dictionary: self.dictionaries.current(stream.class.get()).is_some(),
-            ..self.situation(self.decided_at, stream.send.group, path)
+            ..self.situation_of(self.decided_at, stream, path)
         })
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{Encoding, Sender};
 use crate::codecs::{Arm, Encoded};
 use crate::control::{Fed, MAX_INLINE, SentBlock, Texture};
-use crate::session::history::SlotUse;
+use crate::session::history::{HistoryAge, SlotUse};
 use crate::session::job::{EncodedBlock, JobTime};
 use crate::session::observer::Observation;
 use crate::session::path::Path;
@@ -170,13 +170,17 @@ impl Sender {
             texture,
             is_paired: slot.is_some() && self.shadows.pairs(),
         };
-        let young = slot.is_some_and(|slot| slot.young);
-        let level = if failed || young {
-            None
-        } else {
-            self.record_estimates(&sent, streams, path)
+        let age = slot.map(|slot| slot.age);
+        let level = match age {
+            _ if failed => None,
+            Some(HistoryAge::Young) => None,
+            Some(HistoryAge::Unseen) => {
+                self.record_first(&sent, streams, path);
+                None
+            }
+            Some(HistoryAge::Old) | None => self.record_estimates(&sent, streams, path),
         };
-        let old = slot.is_some() && !failed && !young;
+        let old = age == Some(HistoryAge::Old) && !failed;
         self.shadows.on_encoded(level, old.then_some(sent.wire_len));
         path.known.decode.on_sent(arm, plain.len());
         if slot.is_some() || self.history.is_short() {
@@ -276,6 +280,7 @@ impl Sender {
         self.last_block_end = self.output.position();
         let goes_on = !self.ready.is_empty() && self.output.len() < self.output_limit;
         path.known.codecs.overhead.on_emitted(since, goes_on);
+        path.known.codecs.carried.on_block(self.builder.plain_len);
         self.inflight.on_block(
             wire_len,
             self.builder.plain_len,
@@ -335,6 +340,21 @@ impl Sender {
             }
         }
         level
+    }
+
+    /// Learns from the first block of a history: it is what it would have been without, but for the time that the history's beginning takes.
+    fn record_first(&self, sent: &SentBlock, streams: &mut Streams, path: &mut Path) {
+        let alone = self.arms.as_slice()[sent.arm].alone();
+        let Some(arm) = self.arms.position(alone) else {
+            return;
+        };
+        let first = SentBlock {
+            arm,
+            encode: Duration::ZERO,
+            is_paired: false,
+            ..*sent
+        };
+        self.record_estimates(&first, streams, path);
     }
 
     fn count_members(&self, streams: &mut Streams, count: impl Fn(&mut StreamStats)) {

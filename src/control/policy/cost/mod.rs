@@ -21,7 +21,7 @@ pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use self::seen::Seen;
-use super::{Choice, Reason, Situation};
+use super::{Choice, Prior, Reason, Situation};
 use crate::codecs::{Arm, CodecId, TypicalRow, typical};
 use crate::control::{BurstTime, LinkRate};
 use crate::units::Time;
@@ -83,6 +83,8 @@ const HABIT_SLACK: f64 = 1.05;
 struct Candidate {
     arm: Arm,
     row: Option<&'static TypicalRow>,
+    /// .. and the same one by itself, without history or dictionary.
+    alone: Option<&'static TypicalRow>,
 }
 
 /// What one look at an arm found.
@@ -127,7 +129,7 @@ struct Standing {
     link_nanos_per_byte: f64,
     backlog_nanos: f64,
     followers: f64,
-    dictionary: bool,
+    prior: Prior,
     choice: Choice,
     /// What staying with it costs, in shares of a block's cost.
     loss: f64,
@@ -296,12 +298,15 @@ impl Cost {
             .peer_starved
             .then(|| HABIT_SLACK * self.decode_habit * reference_nanos(plain_len));
         let affordable = situation.affordable;
+        // Only where no history of the group is there yet: others begin with what it has carried last.
+        let unseen = situation.live.is_empty() && situation.prior == Prior::Nothing;
+        let first = unseen.then(|| first_share(situation));
         looks.clear();
         // Each stream has its own.
         looks.reserve_exact(candidates.len());
         for (arm, candidate) in candidates.iter().enumerate() {
             let Some(row) = candidate.row else { continue };
-            if candidate.arm.dictionary && !situation.dictionary {
+            if candidate.arm.dictionary && situation.prior != Prior::Dictionary {
                 continue;
             }
             let typical = row.at(plain_len);
@@ -318,6 +323,12 @@ impl Cost {
                 let begin = row.at(MAX_PRIME as f64).encode_nanos / LEAST_HORIZON;
                 expected.encode_nanos += begin;
                 expected.least_encode_nanos += begin;
+                if let (Some(share), Some(row)) = (first, candidate.alone) {
+                    let first = alone.expect(candidate.arm.alone(), &row.at(plain_len));
+                    expected.wire_len += share * (first.wire_len - expected.wire_len);
+                    expected.least_wire_len +=
+                        share * (first.least_wire_len - expected.least_wire_len);
+                }
             }
             let decode_nanos = situation
                 .decode
@@ -521,7 +532,7 @@ impl Cost {
         let standing = &mut self.standing[at];
         let same = calm
             && standing.left > 0
-            && standing.dictionary == situation.dictionary
+            && standing.prior == situation.prior
             && near(
                 stages.link_nanos_per_byte,
                 standing.link_nanos_per_byte,
@@ -580,7 +591,7 @@ impl Cost {
             link_nanos_per_byte: stages.link_nanos_per_byte,
             backlog_nanos: stages.link_backlog_nanos,
             followers: stages.followers,
-            dictionary: situation.dictionary,
+            prior: situation.prior,
             choice,
             loss,
             hopeless,
@@ -606,6 +617,15 @@ impl Cost {
     }
 }
 
+/// The share that the first block of a history has in all that are expected of it: as many bytes as wait, as the connection before has
+/// carried, or as this one has.
+fn first_share(situation: &Situation<'_>) -> f64 {
+    let plain_len = situation.plain_len.max(1) as f64;
+    let after = situation.shared.carried.after(situation.plain_len);
+    let after = after.map_or(LEAST_HORIZON * plain_len, |after| after as f64);
+    plain_len / (plain_len + after.max(situation.queued_behind as f64))
+}
+
 /// What the arm by which others are measured typically takes to decode, ns.
 fn reference_nanos(plain_len: f64) -> f64 {
     typical(REFERENCE).map_or(1.0, |row| row.at(plain_len).decode_nanos)
@@ -618,6 +638,7 @@ fn candidates(situation: &Situation<'_>) -> Vec<Candidate> {
         .map(|arm| Candidate {
             arm: *arm,
             row: typical(*arm),
+            alone: typical(arm.alone()),
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Arms that are measured beside the way of a block.
 
-use super::{Cost, LEAST_HORIZON, Look, REFERENCE, stages};
+use super::{Cost, LEAST_HORIZON, Look, REFERENCE, SLOW_NANOS, Stages, Times, stages};
+use crate::codecs::{Arm, typical};
 use crate::control::policy::Situation;
 
 /// Chances after which some arm is measured again whatever it promises, so that no estimate freezes
@@ -18,6 +19,12 @@ const BOUND_PRICE: f64 = 0.5;
 /// Link from which on shadows of a burst get no more than a burst's time, ns per byte: 50 Mbit/s. On a slower one processors have
 /// nothing else to do. Arbitrary.
 const FAST_LINK: f64 = 160.0;
+/// So much saved up is more than there is use for, ns: half of what is saved at most. Arbitrary.
+const PLENTY_NANOS: f64 = 50e6;
+/// An arm that was never measured may take such a share of what a block costs. Arbitrary.
+const UNMEASURED_SHARE: f64 = 0.25;
+/// The arm by which strengths are measured is put in front if it takes such a share of what the others take. Arbitrary.
+const REFERENCE_SHARE: f64 = 0.25;
 /// Shadows of one block.
 const MAX_SHADOWS: usize = 3;
 /// While a history is in use, every so many looks a shadow says what blocks are without, fewer of large ones; more often
@@ -68,13 +75,15 @@ impl Cost {
             allowance_nanos
         };
         let mut left = allowance_nanos;
+        // How compressible the blocks are is as doubtful for the arm in use as for the others: only what an arm may be better by counts.
+        let hoped = self.hoped_cost(situation, &stages, chosen);
         let mut worth: Vec<(f64, Look)> = self
             .looks
             .iter()
             .filter(|look| look.arm != 0 && look.arm != chosen.arm && look.barred.is_none())
             .filter(|look| !situation.arms[look.arm].history)
             .filter_map(|look| {
-                let gain = (chosen.cost - look.least_cost) * horizon;
+                let gain = (hoped - look.least_cost) * horizon;
                 let effort = look.shadow_nanos() * price;
                 (gain > effort).then_some((gain - effort, *look))
             })
@@ -92,6 +101,9 @@ impl Cost {
                 left -= effort;
                 into.push(look.arm);
             }
+        }
+        if into.is_empty() {
+            into.extend(self.unmeasured(situation, &stages, chosen, allowance_nanos));
         }
         if into.is_empty() && self.skipped >= RESAMPLE {
             // On processors that are busy, no more than a little of what blocks cost since; and less where nothing helps anyway.
@@ -120,6 +132,7 @@ impl Cost {
             };
             into.extend(next.map(|look| look.arm));
         }
+        self.put_reference(situation, chosen, allowance_nanos, into);
         if !into.is_empty() {
             self.skipped = 0;
             let looks = self.looks.iter().filter(|look| into.contains(&look.arm));
@@ -127,6 +140,95 @@ impl Cost {
                 self.burst.spend(looks.map(Look::shadow_nanos).sum());
             }
         }
+    }
+
+    /// Where the link takes so long that processor time for shadows would lapse: an arm that was never measured, though it promises no more
+    /// than the one in use. What is typical of an arm may be off by a third on content of a kind of its own.
+    fn unmeasured(
+        &self,
+        situation: &Situation<'_>,
+        stages: &Stages,
+        chosen: Look,
+        allowance_nanos: f64,
+    ) -> Option<usize> {
+        let most = allowance_nanos / 4.0;
+        // Of one small block an arm makes more or less than of the next.
+        if !self.class.is_large()
+            || stages.link_nanos(chosen.wire_len) < SLOW_NANOS
+            || allowance_nanos < PLENTY_NANOS
+        {
+            return None;
+        }
+        let untried = self.looks.iter().filter(|look| {
+            let arm = situation.arms[look.arm];
+            look.samples < 1.0
+                && look.barred.is_none()
+                && arm == arm.alone()
+                && look.shadow_nanos() <= most.min(UNMEASURED_SHARE * chosen.cost)
+                && look.least_cost <= chosen.cost
+        });
+        // First codecs of which nothing was measured, then levels.
+        let is_known = |look: &Look| {
+            let codec = situation.arms[look.arm].codec;
+            let of_codec = |other: &&Look| situation.arms[other.arm].codec == codec;
+            self.looks
+                .iter()
+                .filter(of_codec)
+                .any(|other| other.samples >= 1.0)
+        };
+        let next = untried.min_by(|a, b| {
+            let by_cost = a.least_cost.total_cmp(&b.least_cost);
+            is_known(a).cmp(&is_known(b)).then(by_cost)
+        });
+        next.map(|look| look.arm)
+    }
+
+    /// Of a block that goes out as it is, or with history, nobody knows how compressible it is but by the first shadow, which is taken to be as
+    /// strong as it is known to be: so that is the one by which strengths are measured, where it takes little beside the others.
+    fn put_reference(
+        &self,
+        situation: &Situation<'_>,
+        chosen: Look,
+        allowance_nanos: f64,
+        into: &mut Vec<usize>,
+    ) {
+        let arm = situation.arms[chosen.arm];
+        if into.is_empty() || arm != Arm::IDENTITY && !arm.history {
+            return;
+        }
+        let of = |at: &usize| self.looks.iter().find(|look| look.arm == *at);
+        let planned: f64 = into.iter().filter_map(of).map(Look::shadow_nanos).sum();
+        let reference = self.looks.iter().find(|look| {
+            situation.arms[look.arm] == REFERENCE
+                && look.barred.is_none()
+                && look.shadow_nanos() <= REFERENCE_SHARE * planned
+                && look.shadow_nanos() + planned <= allowance_nanos
+        });
+        if let Some(reference) = reference {
+            into.retain(|at| *at != reference.arm);
+            into.insert(0, reference.arm);
+        }
+    }
+
+    /// What the arm in use costs if blocks are as compressible as they may be, as they are for the least costs of others.
+    fn hoped_cost(&self, situation: &Situation<'_>, stages: &Stages, chosen: Look) -> f64 {
+        let plain_len = situation.plain_len as f64;
+        let arm = situation.arms[chosen.arm].alone();
+        // Of small blocks one is so unlike the next that there is no end to that doubt.
+        let may_differ = self.class.is_large() && arm != Arm::IDENTITY;
+        let Some(row) = typical(arm).filter(|_| may_differ) else {
+            return chosen.cost;
+        };
+        let known = self.models(situation).known(self.class, plain_len);
+        let wire_len = chosen.wire_len * known.hope(arm, &row.at(plain_len));
+        stages.cost(
+            Times {
+                encode_nanos: chosen.encode_nanos,
+                wire_len,
+                decode_nanos: chosen.decode_nanos,
+            },
+            self.objective,
+        )
     }
 
     /// An arm without history that is to say what the block is by itself, if it is time for that, `allowance_nanos` enough

@@ -179,23 +179,25 @@ impl<'a> Models<'a> {
     }
 }
 
-impl Known<'_> {
-    /// What is expected of `arm`, of which this is typical at the block's length.
-    pub(crate) fn expect(&self, arm: Arm, typical: &Typical) -> Expected {
-        let Self {
-            plain_len, level, ..
-        } = *self;
-        let models = [
-            (self.own, self.own.and_then(|class| class.arm(arm))),
-            (self.shared, self.shared.and_then(|class| class.arm(arm))),
-        ];
-        let find = |weight: fn(&ArmModel) -> f32| {
-            models.iter().find_map(|(class, model)| {
-                let model = model.filter(|model| weight(model) > 0.0)?;
-                Some(((*class)?, model))
+impl<'a> Known<'a> {
+    /// What was measured of `arm` by `weight`: by the stream's own blocks, or else by others.
+    fn measured(
+        &self,
+        arm: Arm,
+        weight: fn(&ArmModel) -> f32,
+    ) -> Option<(&'a ClassModel, &'a ArmModel)> {
+        [self.own, self.shared]
+            .into_iter()
+            .flatten()
+            .find_map(|class| {
+                let model = class.arm(arm).filter(|model| weight(model) > 0.0)?;
+                Some((class, model))
             })
-        };
-        let (strength, deviation) = match find(|model| model.strengths) {
+    }
+
+    /// How strong `arm` is taken to be, and how far off that may be as a standard deviation.
+    fn strength(&self, arm: Arm, typical: &Typical) -> (f64, f64) {
+        match self.measured(arm, |model| model.strengths) {
             Some((class, model)) => {
                 let age = class.blocks.saturating_sub(model.measured_block) as f64;
                 let once = MEASURED_DEVIATION / f64::from(model.strengths).sqrt();
@@ -209,7 +211,26 @@ impl Known<'_> {
                     Texture::Records | Texture::Noise => strength_deviation(arm),
                 },
             ),
-        };
+        }
+    }
+
+    fn wire_len(&self, strength: f64, level: f64) -> f64 {
+        let ln_ratio = (strength * level).clamp(0.0, f64::from(MOST_LN_RATIO));
+        self.plain_len * (-ln_ratio).exp()
+    }
+
+    /// What `arm` makes of blocks that are as compressible as they may be, over what is expected of it.
+    pub(crate) fn hope(&self, arm: Arm, typical: &Typical) -> f64 {
+        let (strength, _) = self.strength(arm, typical);
+        let wire_len = |level| self.wire_len(strength, level);
+        wire_len(self.level.most) / wire_len(self.level.expected).max(1.0)
+    }
+
+    /// What is expected of `arm`, of which this is typical at the block's length.
+    pub(crate) fn expect(&self, arm: Arm, typical: &Typical) -> Expected {
+        let level = self.level;
+        let (strength, deviation) = self.strength(arm, typical);
+        let find = |weight| self.measured(arm, weight);
         let timed = find(|model| model.encodes).map(|(_, model)| model);
         let (encode, doubt) = match timed {
             Some(model) => {
@@ -220,9 +241,6 @@ impl Known<'_> {
         };
         let decode =
             find(|model| model.decodes).map_or(self.speed.decode, |(_, model)| model.decode);
-        let wire = |strength: f64, level: f64| {
-            plain_len * (-(strength * level).clamp(0.0, f64::from(MOST_LN_RATIO))).exp()
-        };
         // An arm that was never measured must promise a little more than one that was. What it finds
         // too little of costs no more than its time: the block then goes out as it is.
         let unproven = if timed.is_some() {
@@ -233,8 +251,8 @@ impl Known<'_> {
         let doubtful = if timed.is_some() { 1.0 } else { UNPROVEN_TIME };
         let encode_nanos = typical.encode_nanos * encode * doubtful;
         Expected {
-            wire_len: wire((strength - unproven).max(0.0), level.expected),
-            least_wire_len: wire(strength + deviation, level.most),
+            wire_len: self.wire_len((strength - unproven).max(0.0), level.expected),
+            least_wire_len: self.wire_len(strength + deviation, level.most),
             encode_nanos,
             least_encode_nanos: encode_nanos * (-doubt).exp(),
             decode_nanos: typical.decode_nanos * f64::from(decode),
