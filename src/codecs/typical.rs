@@ -488,8 +488,8 @@ pub(crate) fn strength_deviation(arm: Arm) -> f64 {
 
 /// Logarithm of the ratio that zstd 1 typically reaches on blocks of `plain_len` bytes: nothing below
 /// some 64 B.
-pub(crate) fn typical_level(plain_len: f64) -> f64 {
-    let at = octaves(plain_len);
+pub(crate) fn typical_level(plain_len: Length) -> f64 {
+    let at = plain_len.octaves;
     if at < 0.0 {
         (TYPICAL_LEVEL[0] + (TYPICAL_LEVEL[1] - TYPICAL_LEVEL[0]) * at).max(0.0)
     } else {
@@ -498,44 +498,56 @@ pub(crate) fn typical_level(plain_len: f64) -> f64 {
 }
 
 /// Logarithm of the ratio that zstd 1 with history typically reaches on blocks of `plain_len` bytes.
-pub(crate) fn typical_history_level(plain_len: f64) -> f64 {
+pub(crate) fn typical_history_level(plain_len: Length) -> f64 {
     let level = by_logarithm(TYPICAL_HISTORY_LEVEL, plain_len);
-    let shorter = (plain_len / LENGTHS[0]).max(0.25);
-    if shorter < 1.0 {
-        level * shorter.powf(0.3)
+    // Below the first point with the power 0.3 of the length, to a quarter of it.
+    let shorter = plain_len.octaves.max(-0.5);
+    if shorter < 0.0 {
+        level * (0.3 * 4.0 * shorter).exp2()
     } else {
         level
     }
 }
 
 /// Logarithm of the ratio that zstd 1 with a dictionary typically reaches on blocks of `plain_len` bytes.
-pub(crate) fn typical_dictionary_level(plain_len: f64) -> f64 {
+pub(crate) fn typical_dictionary_level(plain_len: Length) -> f64 {
     by_logarithm(TYPICAL_DICTIONARY_LEVEL, plain_len)
 }
 
-/// The bits of a float that are 0 in a power of two.
-const MANTISSA: u64 = (1 << (f64::MANTISSA_DIGITS - 1)) - 1;
+/// The plain length of a block, and where it lies between the lengths that the rows stand for: found once for all arms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Length {
+    bytes: f64,
+    /// Distance from the first of them, in steps between them: a factor of 16 each.
+    octaves: f64,
+}
 
-/// Distance from the first point, in steps between points: a factor of 16 each.
-fn octaves(len: f64) -> f64 {
-    let ratio = len.max(1.0) / LENGTHS[0];
-    // Classes of lengths have powers of two, whose logarithms stand in them.
-    let bits = ratio.to_bits();
-    let logarithm = if bits & MANTISSA == 0 {
-        f64::from((bits >> (f64::MANTISSA_DIGITS - 1)) as i32 - (f64::MAX_EXP - 1))
-    } else {
-        ratio.log2()
-    };
-    logarithm / 4.0
+impl Length {
+    pub(crate) fn of(bytes: f64) -> Self {
+        let octaves = (bytes.max(1.0) / LENGTHS[0]).log2() / 4.0;
+        Self { bytes, octaves }
+    }
+
+    /// A length of 4^`fours` times 64 bytes, whose place needs no logarithm.
+    pub(crate) const fn of_fours(fours: u8) -> Self {
+        Self {
+            bytes: 64.0 * (1_u64 << (2 * fours)) as f64,
+            octaves: (fours as f64 - 1.0) / 2.0,
+        }
+    }
+
+    pub(crate) const fn bytes(self) -> f64 {
+        self.bytes
+    }
 }
 
 impl Row {
-    /// The figures for a block of `plain_len` bytes.
-    pub(crate) fn at(&self, plain_len: f64) -> Typical {
+    /// The figures for a block.
+    pub(crate) fn at(&self, len: Length) -> Typical {
         Typical {
-            encode_nanos: by_length(self.encode, plain_len),
-            decode_nanos: by_length(self.decode, plain_len),
-            strength: by_logarithm(self.strength, plain_len),
+            encode_nanos: by_length(self.encode, len),
+            decode_nanos: by_length(self.decode, len),
+            strength: by_logarithm(self.strength, len),
         }
     }
 }
@@ -563,7 +575,8 @@ pub(crate) fn typical(arm: Arm) -> Option<&'static Row> {
 
 /// A line through each two neighbouring lengths, continued beyond the last. Below the first the
 /// time hardly falls any more.
-fn by_length(points: [f64; 3], len: f64) -> f64 {
+fn by_length(points: [f64; 3], len: Length) -> f64 {
+    let len = len.bytes;
     let line = |i: usize| {
         points[i] + (points[i + 1] - points[i]) / (LENGTHS[i + 1] - LENGTHS[i]) * (len - LENGTHS[i])
     };
@@ -572,8 +585,8 @@ fn by_length(points: [f64; 3], len: f64) -> f64 {
 }
 
 /// Between the points by the logarithm of the length; level beyond them.
-fn by_logarithm(points: [f64; 3], len: f64) -> f64 {
-    let at = octaves(len);
+fn by_logarithm(points: [f64; 3], len: Length) -> f64 {
+    let at = len.octaves;
     if at <= 0.0 {
         points[0]
     } else if at <= 1.0 {
@@ -588,14 +601,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_logarithms_of_powers_of_two_are_those_of_all_numbers() {
-        for exponent in 0..40 {
-            let len = 2_f64.powi(exponent);
-            let by_library = (len / LENGTHS[0]).log2() / 4.0;
-            assert!((octaves(len) - by_library).abs() < 1e-15, "{len}");
-            assert!((octaves(len * 1.001) - octaves(len)).abs() < 1e-3, "{len}");
+    fn powers_of_four_stand_where_they_would_by_their_logarithms() {
+        for fours in 0..8 {
+            let len = Length::of_fours(fours);
+            let by_logarithm = Length::of(64.0 * 4_f64.powi(i32::from(fours)));
+            assert!((len.bytes - by_logarithm.bytes).abs() < 1e-9, "{len:?}");
+            assert!(
+                (len.octaves - by_logarithm.octaves).abs() < 1e-12,
+                "{len:?}"
+            );
         }
-        assert!((octaves(0.0) + 2.0).abs() < 1e-15, "as one byte");
     }
 
     #[test]
@@ -605,7 +620,9 @@ mod tests {
             let with_history = with_history.filter(|arm| super::super::supports_context(arm.codec));
             for arm in info.arms().chain(with_history) {
                 for len in [0.0, 1.0, 256.0, 5000.0, 65_536.0, 1e7] {
-                    let typical = typical(arm).expect("a codec of this build").at(len);
+                    let typical = typical(arm)
+                        .expect("a codec of this build")
+                        .at(Length::of(len));
                     assert!(
                         typical.encode_nanos >= 0.0 && typical.encode_nanos.is_finite(),
                         "{arm} {len}"
@@ -621,10 +638,10 @@ mod tests {
     fn figures_pass_through_what_was_measured() {
         let zstd = typical(Arm::new(CodecId::ZSTD, 3))
             .expect("a row")
-            .at(65_536.0);
+            .at(Length::of(65_536.0));
         assert!((zstd.encode_nanos - 78_000.0).abs() < 1.0);
         assert!((zstd.strength - 1.01).abs() < 1e-9);
-        assert!((typical_level(4096.0) - 1.26).abs() < 1e-9);
+        assert!((typical_level(Length::of(4096.0)) - 1.26).abs() < 1e-9);
     }
 
     #[test]

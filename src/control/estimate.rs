@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use crate::codecs::{Arm, CodecId, default_level, typical};
+use crate::codecs::{Arm, CodecId, Length, default_level, typical};
 use crate::units::{Time, saturating_nanos};
 use crate::wire::DecodeReport;
 
@@ -312,7 +312,7 @@ impl DecodeEstimates {
         known
             .cost
             .record(bytes as usize, Duration::from_nanos(nanos as u64));
-        let sample = nanos / (usual_nanos(report.codec, bytes) * known.usual);
+        let sample = nanos / (usual_nanos(report.codec, Length::of(bytes)) * known.usual);
         if sample.is_finite() && sample > 0.0 {
             // A block that waited for the processor must not condemn its codec, but two in a row tell.
             let jumped = known
@@ -340,7 +340,7 @@ impl DecodeEstimates {
 
     /// Takes in that a block was sent, which is part of what later reports are of.
     pub(crate) fn on_sent(&mut self, arm: Arm, plain_len: usize) {
-        let len = plain_len as f64;
+        let len = Length::of(plain_len as f64);
         let typical = typical(arm).map_or(0.0, |row| row.at(len).decode_nanos);
         let share = typical / usual_nanos(arm.codec, len);
         if share.is_finite() && share > 0.0 {
@@ -412,7 +412,7 @@ impl DecodeEstimates {
 
 /// What a codec's usual arm typically takes, which stands for all its levels: they differ far less in
 /// decoding.
-fn usual_nanos(codec: CodecId, plain_len: f64) -> f64 {
+fn usual_nanos(codec: CodecId, plain_len: Length) -> f64 {
     let usual = typical(Arm::new(codec, default_level(codec).0));
     usual.map_or(0.0, |row| row.at(plain_len).decode_nanos)
 }
@@ -532,7 +532,7 @@ mod tests {
                 nanos: blocks * nanos_per_block,
             };
             // zstd takes many times as long as here, lz4 as long as it typically does.
-            let typical = |codec| usual_nanos(codec, 65_536.0);
+            let typical = |codec| usual_nanos(codec, Length::of(65_536.0));
             let dear = 4.0 * typical(CodecId::ZSTD);
             decode.record(Time::ZERO, &report(CodecId::ZSTD, 32, dear as u64));
             let lz4 = typical(CodecId::LZ4) as u64;

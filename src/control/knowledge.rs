@@ -6,11 +6,10 @@ use core::time::Duration;
 use super::budget::{BudgetRate, CodecBudget, affordable_nanos};
 use super::estimate::DecodeEstimates;
 use super::link::{LinkEstimator, RttEstimator};
-use super::policy::SentBlock;
 use super::policy::cost::{BlockClass, Model, Sample, Sent, Speed};
 use super::spending::{Overhead, ShadowTime};
 use super::texture::Texture;
-use crate::codecs::{Arm, prior_encode_nanos, typical};
+use crate::codecs::{Arm, Length, prior_encode_nanos, typical};
 use crate::units::{Time, saturating_nanos};
 
 /// What the arms have shown on all streams of a connection.
@@ -63,17 +62,6 @@ pub(crate) struct Shadowed {
     pub(crate) decode: Option<Duration>,
 }
 
-fn sample_of(arm: Arm, sent: &SentBlock) -> Sample {
-    Sample {
-        now: sent.now,
-        class: BlockClass::of(sent.plain_len, sent.texture).of_arm(arm),
-        plain_len: sent.plain_len,
-        wire_len: sent.wire_len,
-        encode_nanos: saturating_nanos(sent.encode),
-        decode_nanos: None,
-    }
-}
-
 impl CodecKnowledge {
     /// Another connection begins, perhaps by another clock.
     pub(crate) fn restart(&mut self, now: Time) {
@@ -89,31 +77,22 @@ impl CodecKnowledge {
             return Duration::from_nanos(prior_encode_nanos(arm, plain_len));
         };
         let class = BlockClass::of(plain_len, texture).of_arm(arm);
-        let typical = row.at(plain_len as f64);
+        let typical = row.at(Length::of(plain_len as f64));
         let nanos = self
             .model
             .likely_encode_nanos(class, arm, &typical, self.speed);
         Duration::from_nanos(nanos as u64)
     }
 
-    /// Takes in a block that was sent, and says what its level was.
-    pub(crate) fn record_sent(&mut self, arm: Arm, sent: &SentBlock) -> Option<f32> {
-        let row = typical(arm)?;
-        let sample = sample_of(arm, sent);
-        if arm != Arm::IDENTITY {
-            self.speed.record(row, &sample);
-        }
-        self.model
-            .record_sent(arm, row, &sample, sent.is_paired, None, self.speed)
+    /// Takes in a block that was sent, and says what its level was; of one that `is_paired` a shadow will say it.
+    pub(crate) fn record_sent(&mut self, sample: &Sample, is_paired: bool) -> Option<f32> {
+        self.speed.record(sample);
+        self.model.record_sent(sample, is_paired, None, self.speed)
     }
 
     /// Takes the same into a stream's own estimates.
-    pub(crate) fn record_sent_into(&self, own: &mut Model, arm: Arm, sent: &SentBlock) {
-        if let Some(row) = typical(arm) {
-            let sample = sample_of(arm, sent);
-            let shared = Some(&self.model);
-            own.record_sent(arm, row, &sample, sent.is_paired, shared, self.speed);
-        }
+    pub(crate) fn record_sent_into(&self, own: &mut Model, sample: &Sample, is_paired: bool) {
+        own.record_sent(sample, is_paired, Some(&self.model), self.speed);
     }
 
     /// Takes in a shadow of a block of `class` that went out as `sent` says, for all streams and for
@@ -126,22 +105,14 @@ impl CodecKnowledge {
         shadow: &Shadowed,
         sent: Sent,
     ) -> Option<f32> {
-        let row = typical(shadow.arm)?;
-        let sample = Sample {
-            now,
-            class: class.of_arm(shadow.arm),
-            plain_len: shadow.plain_len,
-            wire_len: shadow.wire_len,
-            encode_nanos: saturating_nanos(shadow.encode),
-            decode_nanos: shadow.decode.map(saturating_nanos),
-        };
-        self.speed.record(row, &sample);
-        let level = self
-            .model
-            .record_shadow(shadow.arm, row, &sample, sent, None, self.speed);
+        let lens = (shadow.plain_len, shadow.wire_len);
+        let encode_nanos = saturating_nanos(shadow.encode);
+        let sample = Sample::new(now, shadow.arm, class, lens, encode_nanos)?
+            .decoded(shadow.decode.map(saturating_nanos));
+        self.speed.record(&sample);
+        let level = self.model.record_shadow(&sample, sent, None, self.speed);
         if let Some(own) = own {
-            let shared = Some(&self.model);
-            own.record_shadow(shadow.arm, row, &sample, sent, shared, self.speed);
+            own.record_shadow(&sample, sent, Some(&self.model), self.speed);
         }
         level
     }

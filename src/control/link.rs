@@ -261,6 +261,8 @@ const SAME: f64 = 0.8;
 const OUTLIER: f64 = 3.0;
 /// .. and by so much, ns: what the smallest packet's time on a fast link may vary by. Arbitrary.
 const OUTLIER_NANOS: f64 = 5e3;
+/// .. and by so many ns longer, more than wakes add, on what must be another link. Arbitrary.
+const OTHER_LINK_NANOS: f64 = 200e3;
 /// So many in a row are taken for chance.
 const MAX_OUTLIERS: u32 = 4;
 /// How long what passed counts as what can pass.
@@ -511,12 +513,31 @@ impl LinkEstimator {
             }
             self.lone = CostEstimator::default();
             self.lone_rate = None;
+            let is_later = expected.flatten().is_some_and(|(expected, _)| {
+                saturating_nanos(one_way) as f64 > expected + OTHER_LINK_NANOS
+            });
+            if is_later && !self.distrust_falls {
+                self.forget_rate();
+            }
         }
         self.outliers = 0;
         self.lone.record(bytes, one_way);
         let trusted = self.lone.weight() >= MIN_LONE && self.lone.explained() >= MIN_EXPLAINED;
         let slope = self.lone.slope().filter(|slope| trusted && *slope > 0.0);
         self.lone_rate = slope.map(|slope| 1e9 / slope).or(self.lone_rate);
+    }
+
+    /// Several lone blocks in a row took longer than they would have: what the link carried before says nothing of what it does now, and lone blocks
+    /// would take hundreds of them to say otherwise.
+    fn forget_rate(&mut self) {
+        self.floor = Floor::default();
+        self.busy_rate = None;
+        self.lower_bound = None;
+        self.passage = None;
+        self.early = Early::default();
+        self.slow_flight = None;
+        self.passing = 0.0;
+        self.assumed = ASSUMED;
     }
 
     /// Forgets what depends on the clocks of one session.
@@ -627,6 +648,32 @@ fn smooth(estimate: &mut Option<f64>, sample: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_that_becomes_slow_is_known_by_a_handful_of_lone_blocks() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        let mut send = |link: &mut LinkEstimator, first: u64, blocks: u64, nanos_per_byte: u64| {
+            for block in first..first + blocks {
+                let bytes = rng.u64(60..400);
+                let one_way = Duration::from_nanos(50_000 + nanos_per_byte * bytes);
+                let now = Time::ZERO + Duration::from_millis(2 * block);
+                link.record_flight(now, bytes as usize, one_way);
+            }
+        };
+        for distrusts in [false, true] {
+            let mut link = LinkEstimator::default();
+            link.record_delivery(1 << 20, Duration::from_millis(84), Fed::Backlogged);
+            send(&mut link, 0, 200, 80);
+            let known = link.likely_rate();
+            assert!((10e6..15e6).contains(&known), "{known}");
+            // A hundredth of that, or a peer that does not get to read.
+            link.set_distrust_falls(distrusts);
+            send(&mut link, 200, 30, 8000);
+            let then = link.likely_rate();
+            let expected = if distrusts { known } else { 125e3 };
+            assert!((then / expected).ln().abs() < 0.5, "{then} {expected}");
+        }
+    }
 
     #[test]
     fn the_minimum_forgets_a_route_that_is_gone() {

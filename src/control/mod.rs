@@ -39,3 +39,4 @@ pub use self::socket::SocketSample;
 pub(crate) use self::spending::BurstTime;
 pub use self::spending::MAX_INLINE;
 pub use self::texture::Texture;
+pub(crate) use self::texture::TextureLook;

@@ -1,6 +1,6 @@
 //! What histories are worth: bytes that they save, for the memory that they hold.
 
-use crate::codecs::{typical_history_level, typical_level};
+use crate::codecs::{Length, typical_history_level, typical_level};
 use crate::units::Time;
 
 /// Time after which what was saved counts for 1/e. Arbitrary: long against pauses between messages, short
@@ -65,7 +65,8 @@ impl HistoryGain {
 /// from what blocks of its length usually are, with history and without.
 fn saved(plain_len: f64, wire_len: f64) -> f64 {
     let level = (plain_len / wire_len.max(1.0)).ln().max(0.0);
-    let alone = (typical_level(plain_len) / typical_history_level(plain_len)).clamp(0.0, 1.0);
+    let len = Length::of(plain_len);
+    let alone = (typical_level(len) / typical_history_level(len)).clamp(0.0, 1.0);
     (plain_len * (-level * alone).exp() - wire_len).max(0.0)
 }
 

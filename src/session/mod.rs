@@ -81,7 +81,7 @@ pub use self::stream::{Message, Outgoing};
 use self::stream::{RecvStream, SendState, SendStream, Stream, Streams, TrafficClass};
 pub use self::trace::{Decision, MAX_DECISIONS};
 use crate::codecs::{Arm, CodecId, takes_dictionary};
-use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture};
+use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture, TextureLook};
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
@@ -318,6 +318,7 @@ impl Session {
             policy: Policy::new(policy),
             class: TrafficClass::default(),
             latest_block: (0, Texture::default()),
+            texture_look: TextureLook::default(),
             stats: StreamStats::default(),
         };
         self.streams.insert(id, stream);

@@ -1,7 +1,7 @@
 //! What is known of the way to the peer.
 
 use super::config::SessionConfig;
-use crate::codecs::{Arm, typical};
+use crate::codecs::{Arm, Length, typical};
 use crate::control::{PeerBudget, PeerKnowledge, SocketSample};
 use crate::units::Time;
 
@@ -58,7 +58,8 @@ impl Path {
 
     /// What a block costs the peer, as far as known, ns.
     pub(super) fn decode_nanos(&self, arm: Arm, plain_len: usize) -> f64 {
-        let typical = typical(arm).map_or(0.0, |row| row.at(plain_len as f64).decode_nanos);
+        let typical =
+            typical(arm).map_or(0.0, |row| row.at(Length::of(plain_len as f64)).decode_nanos);
         self.known
             .decode
             .nanos(arm.codec, typical)

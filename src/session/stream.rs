@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::credit::StreamCredit;
 use super::stats::StreamStats;
-use crate::control::{Policy, Texture};
+use crate::control::{Policy, Texture, TextureLook};
 use crate::units::Time;
 use crate::wire::{CloseCode, GroupId, MESSAGE_CHARGE, RecordKind, StreamId};
 
@@ -41,6 +41,7 @@ pub(super) struct Stream {
     pub(super) class: TrafficClass,
     /// Plain length and texture of the latest block that began with this stream's messages.
     pub(super) latest_block: (usize, Texture),
+    pub(super) texture_look: TextureLook,
     pub(super) stats: StreamStats,
 }
 

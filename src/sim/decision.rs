@@ -7,6 +7,7 @@ use fastrand::Rng;
 use crate::codecs::Arm;
 use crate::control::{
     Arms, Backlog, Fed, PeerKnowledge, Policy, PolicyConfig, SentBlock, Situation, Texture,
+    TextureLook,
 };
 use crate::units::{BytesPerSec, Time};
 
@@ -28,6 +29,7 @@ pub struct Decider {
     shadows: Vec<usize>,
     /// Length and texture of the block that was decided on last.
     latest: (usize, Texture),
+    texture_look: TextureLook,
 }
 
 impl Decider {
@@ -48,12 +50,13 @@ impl Decider {
             rng: Rng::with_seed(0),
             shadows: Vec::new(),
             latest: (0, Texture::default()),
+            texture_look: TextureLook::default(),
         }
     }
 
     /// Decides on a block that holds `payload` alone: how long it may grow, its arm, what would be tried beside it.
     pub fn decide(&mut self, now: Time, payload: &[u8]) -> Arm {
-        let texture = Texture::of([payload]);
+        let texture = self.texture_look.of(core::iter::once(payload));
         self.latest = (payload.len(), texture);
         let situation = Situation {
             now,
@@ -93,8 +96,12 @@ impl Decider {
             texture,
             is_paired: false,
         };
-        self.known.codecs.record_sent(arm, &sent);
-        self.policy.record_sent(&sent, arm, &self.known.codecs);
+        let sample = sent.sample(arm);
+        if let Some(sample) = &sample {
+            self.known.codecs.record_sent(sample, false);
+        }
+        self.policy
+            .record_sent(&sent, sample.as_ref(), &self.known.codecs);
         self.policy.on_sent(1);
     }
 }

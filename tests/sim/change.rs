@@ -229,6 +229,15 @@ fn a_change_of_the_link_is_followed_within_a_hundred_messages() {
 }
 
 #[test]
+fn a_change_of_the_link_is_followed_whatever_the_messages_are() {
+    for seed in 1..=8 {
+        let messages: Vec<_> = Generator::new(Content::Telecom, seed).take(1000).collect();
+        let phases = [100.0, 1.0, 1000.0].map(|link| phase("telecom", messages.clone(), link, 0.0));
+        assert_followed("link", &followed("link", &phases, Pace::Latency), FOLLOWED);
+    }
+}
+
+#[test]
 fn busy_processors_are_followed_within_a_hundred_messages() {
     for (pace, count) in [(Pace::Latency, 1000), (Pace::Throughput, 60_000)] {
         // The median of three: which of two near arms a trace meets is a matter of microseconds (0.945 to 1.004 in the last

@@ -10,14 +10,14 @@ use core::time::Duration;
 
 use fastrand::Rng;
 
-use self::cost::{ArmReport, Backlog, Cost, CostConfig};
+use self::cost::{ArmReport, Backlog, BlockClass, Cost, CostConfig, Sample};
 use self::majority::Majority;
 use super::estimate::{DecodeEstimates, StreamEstimates};
 use super::knowledge::{CodecKnowledge, Prices};
 use super::link::{LinkEstimator, RttEstimator};
 use super::texture::Texture;
 use crate::codecs::{Arm, ParseArmError};
-use crate::units::Time;
+use crate::units::{Time, saturating_nanos};
 
 /// How arms are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -254,6 +254,15 @@ pub(crate) struct SentBlock {
     pub is_paired: bool,
 }
 
+impl SentBlock {
+    /// What models learn of it, given which arm it went out with; `None` of an unknown codec.
+    pub(crate) fn sample(&self, arm: Arm) -> Option<Sample> {
+        let class = BlockClass::of(self.plain_len, self.texture);
+        let lens = (self.plain_len, self.wire_len);
+        Sample::new(self.now, arm, class, lens, saturating_nanos(self.encode))
+    }
+}
+
 /// Why an arm was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -383,11 +392,16 @@ impl Policy {
     }
 
     /// Takes in what a block that was (nearly) all of this stream has shown.
-    pub(crate) fn record_sent(&mut self, sent: &SentBlock, arm: Arm, shared: &CodecKnowledge) {
-        match &mut self.kind {
-            Kind::Majority(majority) => majority.record_sent(sent),
-            Kind::Cost(cost) => {
-                shared.record_sent_into(cost.own_mut(), arm, sent);
+    pub(crate) fn record_sent(
+        &mut self,
+        sent: &SentBlock,
+        sample: Option<&Sample>,
+        shared: &CodecKnowledge,
+    ) {
+        match (&mut self.kind, sample) {
+            (Kind::Majority(majority), _) => majority.record_sent(sent),
+            (Kind::Cost(cost), Some(sample)) => {
+                shared.record_sent_into(cost.own_mut(), sample, sent.is_paired);
             }
             _ => {}
         }
@@ -568,12 +582,18 @@ mod contract {
                     is_paired: false,
                 };
                 let arm = ARMS[choice.arm];
-                self.0.codecs.record_sent(arm, &sent);
-                policy.record_sent(&sent, arm, &self.0.codecs);
+                learn(&mut self.0, policy, &sent, arm);
                 policy.on_sent(1);
             }
             shares
         }
+    }
+
+    /// As a session does: all of a connection learns from a block, and the stream whose it is.
+    fn learn(world: &mut PeerKnowledge, policy: &mut Policy, sent: &SentBlock, arm: Arm) {
+        let sample = sent.sample(arm).expect("a known codec");
+        world.codecs.record_sent(&sample, sent.is_paired);
+        policy.record_sent(sent, Some(&sample), &world.codecs);
     }
 
     fn configs() -> Vec<PolicyConfig> {
@@ -670,8 +690,7 @@ mod contract {
                         texture: Texture::Noise,
                         is_paired: false,
                     };
-                    world.0.codecs.record_sent(*named, &sent);
-                    policy.record_sent(&sent, *named, &world.0.codecs);
+                    learn(&mut world.0, &mut policy, &sent, *named);
                 }
             }
             world.0.link.record_send(u64::MAX, Duration::from_nanos(1));

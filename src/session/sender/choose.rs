@@ -1,6 +1,7 @@
 //! Which arm the next block takes, and what other arms are tried beside it.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use fastrand::Rng;
 
@@ -13,7 +14,7 @@ use crate::control::{
 use crate::session::job::{ShadowJob, ShadowedBlock};
 use crate::session::path::Path;
 use crate::session::shadow::Subject;
-use crate::session::stream::{Stream, Streams};
+use crate::session::stream::{Outgoing, Stream, Streams};
 use crate::session::trace::Decision;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{GroupId, StreamId};
@@ -192,7 +193,7 @@ impl Sender {
         let queued = stream.send.plain_len().min(longest);
         let (latest_len, latest_texture) = stream.latest_block;
         let (plain_len, texture) = if queued > 0 {
-            (queued, texture_of(stream))
+            (queued, Texture::of(front(&stream.send.queue)))
         } else {
             (latest_len, latest_texture)
         };
@@ -301,11 +302,15 @@ fn late_bytes(link: &LinkEstimator) -> Option<usize> {
 }
 
 /// What the messages in front of a stream's queue look like; only asked where the policy cares.
-pub(super) fn texture_of(stream: &Stream) -> Texture {
+pub(super) fn texture_of(stream: &mut Stream) -> Texture {
     if !stream.policy.is_adaptive() {
         return Texture::default();
     }
-    let queue = stream.send.queue.iter();
-    let queue = queue.take_while(|queued| !queued.sensitive).take(8);
-    Texture::of(queue.map(|queued| queued.payload.as_ref()))
+    stream.texture_look.of(front(&stream.send.queue))
+}
+
+/// The messages in front of a queue that may be looked at.
+fn front(queue: &VecDeque<Outgoing>) -> impl Iterator<Item = &[u8]> + Clone {
+    let queue = queue.iter().take_while(|queued| !queued.sensitive).take(8);
+    queue.map(|queued| queued.payload.as_ref())
 }

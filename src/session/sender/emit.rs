@@ -329,13 +329,15 @@ impl Sender {
         path: &mut Path,
     ) -> Option<f32> {
         let arm = *self.arms.as_slice().get(sent.arm)?;
-        let level = path.known.codecs.record_sent(arm, sent);
+        let sample = sent.sample(arm);
+        let codecs = &mut path.known.codecs;
+        let level = sample.and_then(|sample| codecs.record_sent(&sample, sent.is_paired));
         let members = &self.builder.members;
         let alone = members.len() == 1;
         for member in members {
             if alone || self.builder.is_mostly(member.stream) {
                 if let Some(stream) = streams.find(member.stream) {
-                    stream.policy.record_sent(sent, arm, &path.known.codecs);
+                    stream.policy.record_sent(sent, sample.as_ref(), codecs);
                 }
             }
         }

@@ -23,7 +23,7 @@
 use super::model::{Content, Expected};
 use super::price::Stages;
 use super::{BlockClass, Cost, Models, Times, stages};
-use crate::codecs::{Arm, TypicalRow, typical};
+use crate::codecs::{Arm, Length, TypicalRow, typical};
 use crate::control::Texture;
 use crate::control::policy::Situation;
 
@@ -157,7 +157,8 @@ impl Cost {
             row,
             wire_len: 0.0,
         };
-        lengths.wire_len = lengths.expect(situation.plain_len as f64).wire_len;
+        let len = Length::of(situation.plain_len as f64);
+        lengths.wire_len = lengths.expect(len).wire_len;
         lengths
     }
 
@@ -196,13 +197,13 @@ struct Lengths<'a> {
 }
 
 impl Lengths<'_> {
-    fn expect(&self, len: f64) -> Expected {
+    fn expect(&self, len: Length) -> Expected {
         let known = self.models.known_of(self.class, len, &self.content);
         known.expect(self.arm, &self.row.at(len))
     }
 
     fn times(&self, len: usize) -> Times {
-        let len = len as f64;
+        let len = Length::of(len as f64);
         let expected = self.expect(len);
         // Much less than what lengths do to blocks without history, of which the typical figures are made.
         let cut = CUT.min(self.wire_len / 2.0);
@@ -214,7 +215,7 @@ impl Lengths<'_> {
             .unwrap_or(expected.decode_nanos);
         Times {
             encode_nanos: expected.encode_nanos,
-            wire_len: cut + rest * len / self.situation.plain_len as f64,
+            wire_len: cut + rest * len.bytes() / self.situation.plain_len as f64,
             decode_nanos,
         }
     }

@@ -22,7 +22,7 @@ pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use self::seen::Seen;
 use super::{Choice, Prior, Reason, Situation};
-use crate::codecs::{Arm, CodecId, TypicalRow, typical};
+use crate::codecs::{Arm, CodecId, Length, TypicalRow, typical};
 use crate::control::{BurstTime, LinkRate};
 use crate::units::Time;
 use crate::wire::MAX_PRIME;
@@ -38,8 +38,10 @@ pub struct CostConfig {
 const CLEAR_GAIN: f64 = 0.15;
 /// .. or, added up over blocks, in shares of a block's cost: what staying may cost before a smaller gain is taken.
 const PATIENCE: f64 = 0.1;
-/// A small block's choice stands for so many blocks in the same circumstances.
+/// A small block's choice stands for so many blocks in the same circumstances, twice as many each time that a look confirms it ..
 const SMALL_REUSE: u32 = 8;
+/// .. and no more than so many: what changes is to be followed within a hundred.
+const MOST_REUSE: u32 = 16;
 /// Choices that stand at once, for blocks of different lengths. Arbitrary.
 const MAX_STANDING: usize = 16;
 /// How far the time that the link still needs may be off for a choice to stand, ns.
@@ -135,6 +137,10 @@ struct Standing {
     loss: f64,
     /// Whether no arm could have been better than identity.
     hopeless: bool,
+    /// What the peer takes to decode such a block with it, over what it takes with [`REFERENCE`].
+    decode_share: f64,
+    /// For how many blocks it stands, and for how many more.
+    spell: u32,
     left: u32,
 }
 
@@ -207,8 +213,8 @@ impl Cost {
         let stages = stages(situation);
         self.skipped = self.skipped.saturating_add(1);
         self.class = class;
-        if let Some(choice) = self.stands(situation, &stages, class) {
-            self.on_choice(situation, choice.arm);
+        if let Some((choice, decode_share)) = self.stands(situation, &stages, class) {
+            self.on_choice(situation, choice.arm, decode_share);
             return choice;
         }
         self.look(situation, &stages, class);
@@ -236,26 +242,30 @@ impl Cost {
             expected: Duration::from_nanos((look.cost / latency) as u64),
             regret: Duration::from_nanos(regret as u64),
         };
+        let decode_share = self.decode_share(situation, choice.arm);
         if reason != Reason::Explored {
             let loss = look.loss(best);
-            self.stand(situation, &stages, class, choice, loss);
+            self.stand(situation, &stages, class, (choice, decode_share), loss);
         }
-        self.on_choice(situation, choice.arm);
+        self.on_choice(situation, choice.arm, decode_share);
         choice
     }
 
     /// A block leaves with an arm: what the peer is used to, unless it is starved.
-    fn on_choice(&mut self, situation: &Situation<'_>, arm: usize) {
+    fn on_choice(&mut self, situation: &Situation<'_>, arm: usize, decode_share: f64) {
         let history = Some(arm).filter(|arm| situation.arms[*arm].history);
         self.seen.on_block(history, situation.plain_len);
-        if situation.peer_starved {
-            return;
+        if !situation.peer_starved {
+            self.decode_habit += HABIT_GAIN * (decode_share - self.decode_habit);
         }
-        let plain_len = situation.plain_len as f64;
+    }
+
+    /// What the peer typically takes to decode the block with an arm, over what it takes with [`REFERENCE`].
+    fn decode_share(&self, situation: &Situation<'_>, arm: usize) -> f64 {
+        let plain_len = Length::of(situation.plain_len as f64);
         let row = self.candidates.get(arm).and_then(|known| known.row);
         let decode = row.map_or(0.0, |row| row.at(plain_len).decode_nanos);
-        let share = decode / reference_nanos(plain_len).max(1.0);
-        self.decode_habit += HABIT_GAIN * (share - self.decode_habit);
+        decode / reference_nanos(plain_len).max(1.0)
     }
 
     /// Looks at what every arm would cost.
@@ -286,7 +296,8 @@ impl Cost {
         looks: &mut Vec<Look>,
     ) {
         let models = self.models(situation);
-        let plain_len = situation.plain_len as f64;
+        let plain_len = Length::of(situation.plain_len as f64);
+        let prime_len = Length::of(MAX_PRIME as f64);
         let content = models.content(class);
         let alone = models.known_of(class, plain_len, &content);
         let with_history = class.of_arm(Arm::IDENTITY.with_history());
@@ -320,7 +331,7 @@ impl Cost {
             };
             let mut expected = known.expect(candidate.arm, &typical);
             if candidate.arm.history && !situation.live.contains(&candidate.arm) {
-                let begin = row.at(MAX_PRIME as f64).encode_nanos / LEAST_HORIZON;
+                let begin = row.at(prime_len).encode_nanos / LEAST_HORIZON;
                 expected.encode_nanos += begin;
                 expected.least_encode_nanos += begin;
                 if let (Some(share), Some(row)) = (first, candidate.alone) {
@@ -515,7 +526,7 @@ impl Cost {
         situation: &Situation<'_>,
         stages: &Stages,
         class: BlockClass,
-    ) -> Option<Choice> {
+    ) -> Option<(Choice, f64)> {
         let near = |a: f64, b: f64, slack: f64| (a - b).abs() <= 0.2 * b + slack;
         let calm = stages.encode_price + stages.decode_price < 0.05
             && !situation.peer_starved
@@ -525,13 +536,9 @@ impl Cost {
             ]
             .iter()
             .all(|most| most.is_none_or(|nanos| nanos > 1e6));
-        let at = self.standing.iter().position(|standing| {
-            standing.class == class
-                && situation.plain_len.abs_diff(standing.plain_len) <= standing.plain_len / 8
-        })?;
+        let at = self.standing_of(class, situation.plain_len)?;
         let standing = &mut self.standing[at];
         let same = calm
-            && standing.left > 0
             && standing.prior == situation.prior
             && near(
                 stages.link_nanos_per_byte,
@@ -554,9 +561,18 @@ impl Cost {
             self.standing.swap_remove(at);
             return None;
         }
-        standing.left -= 1;
+        // Its time is over, and the next look says whether it was right.
+        standing.left = standing.left.checked_sub(1)?;
         self.looks.clear();
-        Some(standing.choice)
+        Some((standing.choice, standing.decode_share))
+    }
+
+    /// Where the choice for blocks like one of a class and length stands, if one does.
+    fn standing_of(&self, class: BlockClass, plain_len: usize) -> Option<usize> {
+        self.standing.iter().position(|standing| {
+            standing.class == class
+                && plain_len.abs_diff(standing.plain_len) <= standing.plain_len / 8
+        })
     }
 
     /// Lets a choice stand where looking again and again would cost more than it could find.
@@ -565,9 +581,10 @@ impl Cost {
         situation: &Situation<'_>,
         stages: &Stages,
         class: BlockClass,
-        choice: Choice,
+        (choice, decode_share): (Choice, f64),
         loss: f64,
     ) {
+        let at = self.standing_of(class, situation.plain_len);
         let small = situation.plain_len <= SMALL;
         let plain = stages.cost(
             Times {
@@ -578,13 +595,19 @@ impl Cost {
             self.objective,
         );
         let hopeless = choice.arm == 0 && self.none_helps(plain);
-        let left = if hopeless {
+        let before = at.map(|at| self.standing[at]);
+        let confirmed = before.filter(|before| before.choice.arm == choice.arm);
+        let spell = if hopeless {
             HOPELESS_REUSE
         } else if small {
-            SMALL_REUSE
+            confirmed.map_or(SMALL_REUSE, |before| (2 * before.spell).min(MOST_REUSE))
         } else {
-            return;
+            0
         };
+        if spell == 0 {
+            at.map(|at| self.standing.swap_remove(at));
+            return;
+        }
         let standing = Standing {
             class,
             plain_len: situation.plain_len,
@@ -595,9 +618,13 @@ impl Cost {
             choice,
             loss,
             hopeless,
-            left,
+            decode_share,
+            spell,
+            left: spell,
         };
-        if self.standing.len() < MAX_STANDING {
+        if let Some(at) = at {
+            self.standing[at] = standing;
+        } else if self.standing.len() < MAX_STANDING {
             model::push_few(&mut self.standing, standing);
         } else {
             self.oldest = (self.oldest + 1) % MAX_STANDING;
@@ -627,7 +654,7 @@ fn first_share(situation: &Situation<'_>) -> f64 {
 }
 
 /// What the arm by which others are measured typically takes to decode, ns.
-fn reference_nanos(plain_len: f64) -> f64 {
+fn reference_nanos(plain_len: Length) -> f64 {
     typical(REFERENCE).map_or(1.0, |row| row.at(plain_len).decode_nanos)
 }
 

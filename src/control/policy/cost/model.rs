@@ -23,7 +23,7 @@ mod expect;
 use self::added::Added;
 use self::expect::KnownLevel;
 pub(crate) use self::expect::{Content, Expected, Models};
-use crate::codecs::{Arm, Typical, TypicalRow, typical, typical_dictionary_level, typical_level};
+use crate::codecs::{Arm, Length, Typical, typical, typical_dictionary_level, typical_level};
 use crate::control::Texture;
 use crate::units::Time;
 
@@ -123,7 +123,7 @@ impl BlockClass {
         }
     }
 
-    fn level_of_records(self, plain_len: f64) -> f64 {
+    fn level_of_records(self, plain_len: Length) -> f64 {
         if self.dictionary {
             typical_dictionary_level(plain_len)
         } else {
@@ -136,15 +136,15 @@ impl BlockClass {
         self.size >= 4
     }
 
-    fn typical_len(self) -> f64 {
+    fn typical_len(self) -> Length {
         match self.size {
-            0 => SHORTEST_LEN,
-            size => 64.0 * f64::from(1_u32 << (2 * u32::from(size))),
+            0 => Length::of(SHORTEST_LEN),
+            size => Length::of_fours(size),
         }
     }
 
     /// How compressible a block of `plain_len` bytes is against one of the class's typical length.
-    fn scale(self, plain_len: f64) -> f64 {
+    fn scale(self, plain_len: Length) -> f64 {
         match self.texture {
             // Among the shortest, what a message is counts for more than its length.
             Texture::Records if self.size > 0 => {
@@ -205,30 +205,64 @@ struct ClassModel {
     arms: Vec<ArmModel>,
 }
 
-/// What a block, or a shadow encode of one, has shown.
+/// What a block, or a shadow encode of one, has shown: looked up once for all models that learn it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    pub(crate) now: Time,
-    pub(crate) class: BlockClass,
-    pub(crate) plain_len: usize,
-    pub(crate) wire_len: usize,
-    pub(crate) encode_nanos: u64,
+    now: Time,
+    arm: Arm,
+    class: BlockClass,
+    plain_len: usize,
+    len: Length,
+    /// What is typical of the arm at this length.
+    typical: Typical,
+    ln_ratio: f32,
+    encode_nanos: u64,
     /// Only shadow encodes are decoded here.
-    pub(crate) decode_nanos: Option<u64>,
+    decode_nanos: Option<u64>,
 }
 
 impl Sample {
-    fn ln_ratio(&self) -> f32 {
-        let ratio = self.plain_len.max(1) as f32 / self.wire_len.max(1) as f32;
-        ratio.ln().clamp(0.0, MOST_LN_RATIO)
+    /// `arm` made so many bytes of a block of `class` in so much time; `None` of an unknown codec.
+    pub(crate) fn new(
+        now: Time,
+        arm: Arm,
+        class: BlockClass,
+        (plain_len, wire_len): (usize, usize),
+        encode_nanos: u64,
+    ) -> Option<Self> {
+        let len = Length::of(plain_len as f64);
+        Some(Self {
+            now,
+            arm,
+            class: class.of_arm(arm),
+            plain_len,
+            len,
+            typical: typical(arm)?.at(len),
+            ln_ratio: ln_ratio(plain_len, wire_len),
+            encode_nanos,
+            decode_nanos: None,
+        })
+    }
+
+    /// The same, with the time that decoding took.
+    pub(crate) const fn decoded(self, decode_nanos: Option<u64>) -> Self {
+        Self {
+            decode_nanos,
+            ..self
+        }
     }
 
     /// The level of the block, if an arm of `strength` made this of it; `None` where its length
     /// alone says that there is nothing to be found.
     fn level(&self, strength: f32) -> Option<f32> {
-        let scale = self.class.scale(self.plain_len as f64);
-        (scale >= LEAST_SCALE).then(|| self.ln_ratio() / strength / scale as f32)
+        let scale = self.class.scale(self.len);
+        (scale >= LEAST_SCALE).then(|| self.ln_ratio / strength / scale as f32)
     }
+}
+
+fn ln_ratio(plain_len: usize, wire_len: usize) -> f32 {
+    let ratio = plain_len.max(1) as f32 / wire_len.max(1) as f32;
+    ratio.ln().clamp(0.0, MOST_LN_RATIO)
 }
 
 /// Adds to a list that stays short: it grows by a few and not to twice as much, since each connection keeps it for as long as it lasts.
@@ -302,13 +336,13 @@ fn learn_time(factor: &mut f32, samples: &mut f32, sample: f32) {
 
 impl Speed {
     /// Takes in a time that an arm other than identity took.
-    pub(crate) fn record(&mut self, row: &TypicalRow, sample: &Sample) {
-        let typical = row.at(sample.plain_len as f64);
+    pub(crate) fn record(&mut self, sample: &Sample) {
+        let typical = &sample.typical;
         let follow = |speed: &mut f32, factor: Option<f32>| {
             if let Some(factor) = factor {
                 let bounded = factor.clamp(*speed / MAX_TIME_JUMP, *speed * MAX_TIME_JUMP);
-                *speed = (*speed * (bounded / *speed).powf(SPEED_GAIN))
-                    .clamp(1.0 / MOST_SPEED, MOST_SPEED);
+                let change = (bounded / *speed).powf(SPEED_GAIN);
+                *speed = (*speed * change).clamp(1.0 / MOST_SPEED, MOST_SPEED);
             }
         };
         follow(
@@ -381,18 +415,22 @@ impl ClassModel {
         );
     }
 
-    /// Takes in a block with history of which nobody knows what it is by itself: its level, and what was expected.
-    fn learn_with_history(&mut self, level: f32, expected: &Content, plain_len: usize) {
+    /// What was found of blocks by themselves and of what a history adds to them, if both were.
+    fn found(&self) -> Option<(f32, f32)> {
+        let added = self.added.found()?;
+        (self.levels > 0.0).then_some((self.level, added))
+    }
+
+    /// Takes in a block with history of which nobody knows what it is by itself: its level, and what was expected of that, `alone` and `added`.
+    fn learn_with_history(&mut self, level: f32, (alone, added): (f32, f32), sample: &Sample) {
         let class = self.class;
-        let scale = class.scale(plain_len as f64) as f32;
-        let added_scale = class.added_scale(plain_len as f64) as f32;
-        let alone = expected.level as f32;
-        let added = self.added.found().unwrap_or(expected.added.level as f32);
+        let scale = class.scale(sample.len) as f32;
+        let added_scale = class.added_scale(sample.len) as f32;
         if self.levels == 0.0 {
             self.level = alone;
         }
         let usual = scale * alone + added_scale * added;
-        let gain = level_gain(usual, level, plain_len).max(1.0 / (1.0 + self.levels));
+        let gain = level_gain(usual, level, sample.plain_len).max(1.0 / (1.0 + self.levels));
         let surprise = gain * (level - usual) / added_scale;
         let rest = self.added.learn_surprise(surprise, added, alone) * added_scale;
         if scale >= LEAST_SCALE as f32 {
@@ -409,8 +447,8 @@ impl ClassModel {
 }
 
 impl ArmModel {
-    fn learn_times(&mut self, row: &TypicalRow, sample: &Sample) {
-        let typical = row.at(sample.plain_len as f64);
+    fn learn_times(&mut self, sample: &Sample) {
+        let typical = &sample.typical;
         if let Some(factor) = time_factor(sample.encode_nanos, typical.encode_nanos) {
             learn_time(&mut self.encode, &mut self.encodes, factor);
         }
@@ -463,6 +501,13 @@ impl Model {
     /// The level of a class and from how many blocks it was learned, from the class itself or the
     /// nearest one of the same texture.
     fn level(&self, class: BlockClass) -> Option<KnownLevel> {
+        if let Some(known) = self.class(class).filter(|known| known.levels > 0.0) {
+            return Some(KnownLevel {
+                level: f64::from(known.level),
+                levels: f64::from(known.levels),
+                distance: 0,
+            });
+        }
         let known = self
             .classes
             .iter()
@@ -474,16 +519,10 @@ impl Model {
                 alike == class && known.levels > 0.0
             })
             .min_by_key(|known| known.class.size.abs_diff(class.size))?;
-        let distance = known.class.size.abs_diff(class.size);
-        let scale = if distance == 0 {
-            1.0
-        } else {
-            class.typical_level() / known.class.typical_level()
-        };
         Some(KnownLevel {
-            level: f64::from(known.level) * scale,
+            level: f64::from(known.level) * class.typical_level() / known.class.typical_level(),
             levels: f64::from(known.levels),
-            distance,
+            distance: known.class.size.abs_diff(class.size),
         })
     }
 
@@ -538,19 +577,17 @@ pub(crate) struct Sent {
 }
 
 impl Model {
-    /// Takes in a block that was sent with `arm`, and says what its level was. The strengths that
+    /// Takes in a block that was sent, and says what its level was. The strengths that
     /// this model does not have come from `shared`. Of a block with history that is half of a pair, the level is learned
     /// once its shadow has come.
     pub(crate) fn record_sent(
         &mut self,
-        arm: Arm,
-        row: &TypicalRow,
         sample: &Sample,
         is_paired: bool,
         shared: Option<&Self>,
         speed: Speed,
     ) -> Option<f32> {
-        let typical = row.at(sample.plain_len as f64).strength as f32;
+        let (arm, typical) = (sample.arm, sample.typical.strength as f32);
         let inherited = shared.and_then(|shared| shared.arm(sample.class, arm));
         let class = self.class_mut(sample.class);
         class.blocks += 1;
@@ -560,12 +597,12 @@ impl Model {
         }
         let blocks = class.blocks;
         let model = class.arm_mut(arm, typical, inherited, speed);
-        model.learn_times(row, sample);
+        model.learn_times(sample);
         model.measured_block = blocks;
         let strength = model.strength.max(LEAST_STRENGTH);
         if sample.class.history {
             if !is_paired {
-                let level = sample.ln_ratio() / strength;
+                let level = sample.ln_ratio / strength;
                 self.learn_with_history(sample, level, shared, speed);
             }
             return None;
@@ -604,9 +641,16 @@ impl Model {
         speed: Speed,
     ) {
         let class = sample.class.without_history();
-        let expected = self.content(class, shared, speed);
+        // What this model has found itself counts before what others have.
+        let found = self.class(class).and_then(ClassModel::found);
+        let expected = found.unwrap_or_else(|| {
+            let expected = self.content(class, shared, speed);
+            let added = self.content_mut(class, shared).added.found();
+            let added = added.unwrap_or(expected.added.level as f32);
+            (expected.level as f32, added)
+        });
         self.content_mut(class, shared)
-            .learn_with_history(level, &expected, sample.plain_len);
+            .learn_with_history(level, expected, sample);
     }
 
     /// Takes in both halves of a pair: a block that went out with history in `wire_len` bytes, and what its shadow,
@@ -623,22 +667,17 @@ impl Model {
             return;
         };
         let class = sample.class;
-        let plain_len = sample.plain_len as f64;
-        let (scale, added_scale) = (class.scale(plain_len), class.added_scale(plain_len));
-        let with_history = Sample {
-            wire_len,
-            class: class.of_arm(arm),
-            ..*sample
-        };
-        let typical = row.at(plain_len).strength as f32;
-        let inherited = shared.and_then(|shared| shared.arm(with_history.class, arm));
-        let found = with_history.ln_ratio();
+        let (scale, added_scale) = (class.scale(sample.len), class.added_scale(sample.len));
+        let with_history = class.of_arm(arm);
+        let typical = row.at(sample.len).strength as f32;
+        let inherited = shared.and_then(|shared| shared.arm(with_history, arm));
+        let found = ln_ratio(sample.plain_len, wire_len);
         let expected = self.content(class, shared, speed).added.level as f32;
         let content = self.content_mut(class, shared);
         let usual = content.added.found().unwrap_or(expected) * added_scale as f32;
         let by_itself = alone * scale as f32;
         let model = self
-            .class_mut(with_history.class)
+            .class_mut(with_history)
             .arm_mut(arm, typical, inherited, speed);
         let strength = model.strength.max(LEAST_STRENGTH);
         let there = by_itself + usual;
@@ -658,20 +697,18 @@ impl Model {
     /// which the first shadow of a block that went out as it was defines.
     pub(crate) fn record_shadow(
         &mut self,
-        arm: Arm,
-        row: &TypicalRow,
         sample: &Sample,
         sent: Sent,
         shared: Option<&Self>,
         speed: Speed,
     ) -> Option<f32> {
-        let typical = row.at(sample.plain_len as f64).strength as f32;
+        let (arm, typical) = (sample.arm, sample.typical.strength as f32);
         let inherited = shared.and_then(|shared| shared.arm(sample.class, arm));
         let class = self.class_mut(sample.class);
         let blocks = class.blocks;
         let usual = class.level.max(LEAST_LEVEL);
         let model = class.arm_mut(arm, typical, inherited, speed);
-        model.learn_times(row, sample);
+        model.learn_times(sample);
         model.measured_block = blocks;
         let Some(of_one) = sample.level(1.0) else {
             return sent.level;

@@ -1,7 +1,7 @@
 //! Arms that are measured beside the way of a block.
 
 use super::{Cost, LEAST_HORIZON, Look, REFERENCE, SLOW_NANOS, Stages, Times, stages};
-use crate::codecs::{Arm, typical};
+use crate::codecs::{Arm, Length, typical};
 use crate::control::policy::Situation;
 
 /// Chances after which some arm is measured again whatever it promises, so that no estimate freezes
@@ -212,7 +212,7 @@ impl Cost {
 
     /// What the arm in use costs if blocks are as compressible as they may be, as they are for the least costs of others.
     fn hoped_cost(&self, situation: &Situation<'_>, stages: &Stages, chosen: Look) -> f64 {
-        let plain_len = situation.plain_len as f64;
+        let plain_len = Length::of(situation.plain_len as f64);
         let arm = situation.arms[chosen.arm].alone();
         // Of small blocks one is so unlike the next that there is no end to that doubt.
         let may_differ = self.class.is_large() && arm != Arm::IDENTITY;

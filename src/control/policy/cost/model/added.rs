@@ -5,7 +5,7 @@
 //! itself. The difference hardly varies within a content, and less than the quotient does (docs/decisions.md).
 
 use super::{BlockClass, CHANGE, MOST_LN_RATIO};
-use crate::codecs::{typical_history_level, typical_level};
+use crate::codecs::{Length, typical_history_level, typical_level};
 use crate::control::Texture;
 
 /// Pairs that count, and the least weight of a new one: five of them carry two thirds. Arbitrary.
@@ -51,7 +51,7 @@ pub(super) struct ExpectedAdded {
 }
 
 /// What a history typically adds to a block of this length.
-fn added_to(plain_len: f64) -> f64 {
+fn added_to(plain_len: Length) -> f64 {
     (typical_history_level(plain_len) - typical_level(plain_len)).max(0.0)
 }
 
@@ -73,7 +73,7 @@ impl BlockClass {
     }
 
     /// What a history adds to a block of `plain_len` bytes against one of the class's typical length.
-    pub(super) fn added_scale(self, plain_len: f64) -> f64 {
+    pub(super) fn added_scale(self, plain_len: Length) -> f64 {
         match self.texture {
             Texture::Records if self.size > 0 => {
                 (added_to(plain_len) / added_to(self.typical_len())).min(super::MOST_SCALE)

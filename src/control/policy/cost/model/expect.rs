@@ -2,7 +2,7 @@
 
 use super::added::ExpectedAdded;
 use super::{ArmModel, BlockClass, ClassModel, MOST_LN_RATIO, Model, Speed};
-use crate::codecs::{Arm, Typical, strength_deviation};
+use crate::codecs::{Arm, Length, Typical, strength_deviation};
 use crate::control::Texture;
 use crate::units::Time;
 
@@ -84,14 +84,14 @@ pub(crate) struct Known<'a> {
     shared: Option<&'a ClassModel>,
     speed: Speed,
     texture: Texture,
-    plain_len: f64,
+    plain_len: Length,
     level: Level,
     gauge: f64,
 }
 
 impl Content {
     /// The level that a block of this class and length is expected to have.
-    fn level_of(&self, class: BlockClass, plain_len: f64) -> Level {
+    fn level_of(&self, class: BlockClass, plain_len: Length) -> Level {
         let doubt = class.level_doubt() / (1.0 + self.levels);
         let scale = class.scale(plain_len);
         // No shadow shows what a history adds: as long as one hardly knows, it is tried on the best of hopes.
@@ -109,7 +109,7 @@ impl Content {
 
 impl<'a> Models<'a> {
     /// What is known for blocks of `class` with `plain_len` bytes.
-    pub(crate) fn known(&self, class: BlockClass, plain_len: f64) -> Known<'a> {
+    pub(crate) fn known(&self, class: BlockClass, plain_len: Length) -> Known<'a> {
         self.known_of(class, plain_len, &self.content(class.without_history()))
     }
 
@@ -117,7 +117,7 @@ impl<'a> Models<'a> {
     pub(crate) fn known_of(
         &self,
         class: BlockClass,
-        plain_len: f64,
+        plain_len: Length,
         content: &Content,
     ) -> Known<'a> {
         let (own, shared) = (self.own.class(class), self.shared.class(class));
@@ -216,7 +216,7 @@ impl<'a> Known<'a> {
 
     fn wire_len(&self, strength: f64, level: f64) -> f64 {
         let ln_ratio = (strength * level).clamp(0.0, f64::from(MOST_LN_RATIO));
-        self.plain_len * (-ln_ratio).exp()
+        self.plain_len.bytes() * (-ln_ratio).exp()
     }
 
     /// What `arm` makes of blocks that are as compressible as they may be, over what is expected of it.

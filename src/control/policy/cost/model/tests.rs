@@ -21,41 +21,38 @@ impl World {
         }
     }
 
-    fn sample(&self, arm: Arm, ln_ratio: f64) -> Sample {
-        Sample {
-            now: Time::ZERO,
-            class: BlockClass::of(self.len, Texture::Records).of_arm(arm),
-            plain_len: self.len,
-            wire_len: (self.len as f64 * (-ln_ratio).exp()) as usize,
-            encode_nanos: 200_000,
-            decode_nanos: None,
-        }
+    /// Wire bytes of a block with this logarithm of the ratio.
+    fn wire_len(&self, ln_ratio: f64) -> usize {
+        (self.len as f64 * (-ln_ratio).exp()) as usize
+    }
+
+    fn sample(&self, arm: Arm, wire_len: usize) -> Sample {
+        let class = BlockClass::of(self.len, Texture::Records);
+        let lens = (self.len, wire_len);
+        Sample::new(Time::ZERO, arm, class, lens, 200_000).expect("an arm of the table")
     }
 
     fn strength(&self, arm: Arm) -> f64 {
         let row = typical(arm).expect("an arm of the table");
-        row.at(self.len as f64).strength
+        row.at(Length::of(self.len as f64)).strength
     }
 
     /// Sends a block that has the level `alone` by itself and to which a history adds `added`; with a history and
     /// `paired`, a shadow tells the one from the other.
     fn send(&mut self, arm: Arm, alone: f64, added: f64, paired: bool) {
         let level = alone + if arm.history { added } else { 0.0 };
-        let sample = self.sample(arm, self.strength(arm) * level);
-        let row = typical(arm).expect("an arm of the table");
+        let wire_len = self.wire_len(self.strength(arm) * level);
+        let sample = self.sample(arm, wire_len);
         let speed = Speed::default();
-        self.model
-            .record_sent(arm, row, &sample, paired, None, speed);
+        self.model.record_sent(&sample, paired, None, speed);
         if paired {
             let sent = Sent {
                 arm,
                 level: None,
-                with_history: Some(sample.wire_len),
+                with_history: Some(wire_len),
             };
-            let shadow = self.sample(REFERENCE, alone);
-            let row = typical(REFERENCE).expect("an arm of the table");
-            self.model
-                .record_shadow(REFERENCE, row, &shadow, sent, None, speed);
+            let shadow = self.sample(REFERENCE, self.wire_len(alone));
+            self.model.record_shadow(&shadow, sent, None, speed);
         }
     }
 
@@ -66,13 +63,13 @@ impl World {
             shared: &Model::default(),
             speed: Speed::default(),
         };
-        let plain_len = self.len as f64;
+        let plain_len = Length::of(self.len as f64);
         let typical = typical(arm).expect("an arm of the table").at(plain_len);
         let known = models.known(
             BlockClass::of(self.len, Texture::Records).of_arm(arm),
             plain_len,
         );
-        (plain_len / known.expect(arm, &typical).wire_len).ln()
+        (plain_len.bytes() / known.expect(arm, &typical).wire_len).ln()
     }
 
     /// What a history is expected to add to what zstd:3 makes of a block.
@@ -217,14 +214,18 @@ fn absurd_blocks_leave_what_is_expected_finite() {
             let arm = [ALONE, ALONE.with_history()][turn % 2];
             world.send(arm, ln_ratio, ln_ratio, arm.history && turn % 3 == 0);
             for arm in [ALONE, ALONE.with_history()] {
-                let row = typical(arm).expect("an arm of the table").at(len as f64);
+                let row = typical(arm)
+                    .expect("an arm of the table")
+                    .at(Length::of(len as f64));
                 let class = BlockClass::of(len, Texture::Records).of_arm(arm);
                 let models = Models {
                     own: &world.model,
                     shared: &Model::default(),
                     speed: Speed::default(),
                 };
-                let expected = models.known(class, len as f64).expect(arm, &row);
+                let expected = models
+                    .known(class, Length::of(len as f64))
+                    .expect(arm, &row);
                 assert!(
                     expected.wire_len.is_finite() && expected.wire_len <= len as f64,
                     "{len} {turn}: {expected:?}"
