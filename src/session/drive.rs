@@ -217,8 +217,10 @@ impl Session {
         self.check_open()?;
         self.now = self.now.max(now);
         // A connection may be over before another block is decided on: what has passed is time for the next one's shadows.
-        let (load, budget) = (self.sender.load, self.sender.budget.rate());
-        self.path.known.codecs.shadow_time.fill(now, load, budget);
+        if self.path.is_of_use {
+            let (load, budget) = (self.sender.load, self.sender.budget.rate());
+            self.path.known.codecs.shadow_time.fill(now, load, budget);
+        }
         self.receiver.decode_time.on_time(now);
         self.handle_outage(now)?;
         self.handle_silence(now)?;
