@@ -45,9 +45,8 @@ impl Carried {
 
     /// Plain bytes expected after a block of `plain_len`; `None` on a first connection that has carried nothing yet.
     pub(crate) fn after(&self, plain_len: usize) -> Option<u64> {
-        let left = self
-            .before
-            .map(|before| before.saturating_sub(self.now + plain_len as u64));
+        let this = self.now.saturating_add(plain_len as u64);
+        let left = self.before.map(|before| before.saturating_sub(this));
         left.max((self.now > 0).then_some(self.now))
     }
 }

@@ -10,7 +10,7 @@ use crate::session::job::{EncodedBlock, JobTime};
 use crate::session::observer::Observation;
 use crate::session::path::Path;
 use crate::session::stats::StreamStats;
-use crate::session::stream::Streams;
+use crate::session::stream::{Stream, Streams};
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{BlockHeader, GroupId, Slot};
 
@@ -332,31 +332,42 @@ impl Sender {
         let sample = sent.sample(arm);
         let codecs = &mut path.known.codecs;
         let level = sample.and_then(|sample| codecs.record_sent(&sample, sent.is_paired));
-        let members = &self.builder.members;
-        let alone = members.len() == 1;
-        for member in members {
-            if alone || self.builder.is_mostly(member.stream) {
-                if let Some(stream) = streams.find(member.stream) {
-                    stream.policy.record_sent(sent, sample.as_ref(), codecs);
-                }
-            }
-        }
+        self.each_owner(streams, |stream| {
+            stream.policy.record_sent(sent, sample.as_ref(), codecs);
+        });
         level
     }
 
     /// Learns from the first block of a history: it is what it would have been without, but for the time that the history's beginning takes.
     fn record_first(&self, sent: &SentBlock, streams: &mut Streams, path: &mut Path) {
-        let alone = self.arms.as_slice()[sent.arm].alone();
-        let Some(arm) = self.arms.position(alone) else {
-            return;
-        };
+        let arm = self.arms.as_slice()[sent.arm].alone();
         let first = SentBlock {
-            arm,
             encode: Duration::ZERO,
-            is_paired: false,
             ..*sent
         };
-        self.record_estimates(&first, streams, path);
+        let Some(sample) = first.sample(arm) else {
+            return;
+        };
+        let codecs = &mut path.known.codecs;
+        codecs.record_sent(&sample, false);
+        self.each_owner(streams, |stream| {
+            if let Some(own) = stream.policy.own_model() {
+                codecs.record_sent_into(own, &sample, false);
+            }
+        });
+    }
+
+    /// The streams, one at most, whose own the block is, all of it or nearly.
+    fn each_owner(&self, streams: &mut Streams, mut each: impl FnMut(&mut Stream)) {
+        let members = &self.builder.members;
+        let alone = members.len() == 1;
+        for member in members {
+            if alone || self.builder.is_mostly(member.stream) {
+                if let Some(stream) = streams.find(member.stream) {
+                    each(stream);
+                }
+            }
+        }
     }
 
     fn count_members(&self, streams: &mut Streams, count: impl Fn(&mut StreamStats)) {

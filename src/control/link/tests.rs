@@ -1,0 +1,171 @@
+use super::*;
+
+#[test]
+fn a_link_that_becomes_slow_is_known_by_a_handful_of_lone_blocks() {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let mut send = |link: &mut LinkEstimator, first: u64, blocks: u64, nanos_per_byte: u64| {
+        for block in first..first + blocks {
+            let bytes = rng.u64(60..400);
+            let one_way = Duration::from_nanos(50_000 + nanos_per_byte * bytes);
+            let now = Time::ZERO + Duration::from_millis(2 * block);
+            link.record_flight(now, bytes as usize, one_way);
+        }
+    };
+    for distrusts in [false, true] {
+        let mut link = LinkEstimator::default();
+        link.record_delivery(1 << 20, Duration::from_millis(84), Fed::Backlogged);
+        send(&mut link, 0, 200, 80);
+        let known = link.likely_rate();
+        assert!((10e6..15e6).contains(&known), "{known}");
+        // A hundredth of that, or a peer that does not get to read.
+        link.set_distrust_falls(distrusts);
+        send(&mut link, 200, 30, 8000);
+        let then = link.likely_rate();
+        let expected = if distrusts { known } else { 125e3 };
+        assert!((then / expected).ln().abs() < 0.5, "{then} {expected}");
+    }
+}
+
+#[test]
+fn the_minimum_forgets_a_route_that_is_gone() {
+    let mut rtt = RttEstimator::default();
+    let at = |secs| Time::ZERO + Duration::from_secs(secs);
+    rtt.record(at(0), Duration::from_millis(1));
+    for secs in 1..40 {
+        rtt.record(at(secs), Duration::from_millis(50));
+    }
+    assert_eq!(rtt.min(), Some(Duration::from_millis(50)));
+}
+
+#[test]
+fn pauses_of_the_application_do_not_look_like_a_slow_link() {
+    let mut link = LinkEstimator::default();
+    link.record_delivery(1_000_000, Duration::from_millis(100), Fed::Backlogged);
+    link.record_delivery(1000, Duration::from_millis(100), Fed::Overlapping);
+    link.record_delivery(1000, Duration::from_millis(100), Fed::Idle);
+    assert!((link.link_rate().expect("measured").get() - 1e7).abs() < 1.0);
+}
+
+#[test]
+fn a_slow_first_hop_is_the_links_rate_and_a_fast_one_says_nothing() {
+    let rate = |bytes| BytesPerSec::new(bytes).expect("a rate");
+    let mut link = LinkEstimator::default();
+    for _ in 0..20 {
+        link.record_delivery(1_000_000, Duration::from_millis(100), Fed::Backlogged);
+    }
+    link.record_first_hop(rate(1e9), Duration::from_millis(20));
+    assert!((link.likely_rate() / 1e7 - 1.0).abs() < 1e-6);
+    for _ in 0..20 {
+        link.record_first_hop(rate(2e6), Duration::from_millis(20));
+    }
+    assert!((link.likely_rate() / 2e6 - 1.0).abs() < 0.05, "{link:?}");
+}
+
+#[test]
+fn a_moment_of_backlog_on_a_link_that_was_fast_is_no_rate() {
+    let mut link = LinkEstimator::default();
+    let micros = Duration::from_micros;
+    link.record_delivery(1_000_000, micros(200), Fed::Overlapping);
+    // Somebody else had the processors.
+    link.record_delivery(65_536, micros(1200), Fed::Backlogged);
+    assert!(matches!(link.rate(), LinkRate::AtLeast(_)), "{link:?}");
+    // .. or the peer's, of a message by itself, after others that were fast.
+    link.record_passage(65_536, micros(300), micros(200));
+    let flight = |link: &mut LinkEstimator, millis| {
+        link.record_flight(Time::ZERO, 65_536, Duration::from_millis(millis));
+    };
+    flight(&mut link, 1);
+    flight(&mut link, 5);
+    link.record_delivery(65_536, micros(4400), Fed::Backlogged);
+    assert!(matches!(link.rate(), LinkRate::AtLeast(_)), "{link:?}");
+    for _ in 0..20 {
+        link.record_delivery(65_536, micros(1200), Fed::Backlogged);
+    }
+    let LinkRate::About(rate) = link.rate() else {
+        panic!("{link:?}");
+    };
+    assert!((rate.get() / 54.6e6 - 1.0).abs() < 0.1, "{rate:?}");
+}
+
+#[test]
+fn a_block_shows_no_more_than_the_least_round_trip_allows_that_is_found_later() {
+    const RATE: f64 = 125e3;
+    let micros = Duration::from_micros;
+    let mut link = LinkEstimator::default();
+    let mut pass = |bytes: usize, least: Duration| {
+        let rtt = micros(300) + Duration::from_secs_f64(bytes as f64 / RATE);
+        link.record_passage(bytes, rtt, least);
+        link.link_rate().expect("a bound").get()
+    };
+    // A probe that waited was taken for the least; then another one did not.
+    assert!(pass(116, micros(1200)) > 5.0 * RATE);
+    let shown = pass(60, micros(300));
+    assert!((shown / RATE - 1.0).abs() < 1e-3, "{shown}");
+    // A route that is longer takes nothing back.
+    assert!((pass(2000, micros(301)) / shown - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn a_link_that_has_become_slow_shows_itself_though_much_has_passed() {
+    let ms = Duration::from_millis;
+    let fast = || {
+        let mut link = LinkEstimator::default();
+        link.record_delivery(1_000_000, Duration::from_micros(200), Fed::Overlapping);
+        link
+    };
+    let known = |link: &LinkEstimator| match link.rate() {
+        LinkRate::About(rate) => rate.get(),
+        other => panic!("{other:?}"),
+    };
+    // Under backlog at once, if it takes longer than processors are ever waited for.
+    let mut link = fast();
+    link.record_delivery(2_500, ms(20), Fed::Backlogged);
+    assert!((known(&link) / 125e3 - 1.0).abs() < 0.01);
+    // By single messages with the third one, if none is faster in between.
+    let mut link = fast();
+    for one_way in [1, 6, 6, 6] {
+        link.record_flight(Time::ZERO, 65_536, ms(one_way));
+    }
+    assert!((known(&link) / 13.1e6 - 1.0).abs() < 0.05);
+    let mut link = fast();
+    for one_way in [1, 6, 6, 1, 6, 1] {
+        let rtt = ms(one_way) + ms(1);
+        link.record_flight(Time::ZERO, 65_536, ms(one_way));
+        link.record_passage(65_536, rtt, ms(2));
+    }
+    assert!(matches!(link.rate(), LinkRate::AtLeast(_)), "{link:?}");
+    // Where nothing speaks against it, with the first.
+    let mut link = LinkEstimator::default();
+    for one_way in [1, 6] {
+        link.record_flight(Time::ZERO, 65_536, ms(one_way));
+    }
+    assert!((known(&link) / 13.1e6 - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn a_fast_link_that_was_never_busy_is_taken_for_a_faster_one() {
+    let reckoned = |rate: f64| {
+        let mut link = LinkEstimator::default();
+        link.record_delivery(rate as u64, Duration::from_secs(1), Fed::Overlapping);
+        link.likely_rate()
+    };
+    // As fast as assumed is nothing special.
+    assert!((reckoned(130e6) / 130e6 - 1.0).abs() < 1e-6);
+    let mut last = 0.0;
+    for rate in [0.4e9, 1e9, 2e9, 5e9, 9.9e9] {
+        let faster = reckoned(rate);
+        assert!(faster > rate && faster > last && faster < MEMORY, "{rate}");
+        last = faster;
+    }
+    assert!((reckoned(20e9) / 20e9 - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn lone_blocks_of_different_lengths_show_the_rate() {
+    let mut link = LinkEstimator::default();
+    for bytes in [200_usize, 1400, 90, 700, 300, 500, 100] {
+        let one_way = Duration::from_nanos(200_000 + 80 * bytes as u64);
+        link.record_flight(Time::ZERO, bytes, one_way);
+    }
+    assert!((link.link_rate().expect("measured").get() - 12.5e6).abs() < 1e3);
+}
