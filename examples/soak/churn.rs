@@ -42,7 +42,8 @@ pub(crate) struct Tally {
     pub(crate) streams_ended: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) faults: AtomicU64,
-    /// Connections that a cut ended while they were begun, so that no connector has them ..
+    /// Connections that a cut ended while they were begun, so that no connector has them, or that were dropped before they were used,
+    /// since the soak was over ..
     begun_in_vain: AtomicU64,
     /// .. and those that the accepting side had and that nobody used: no more than these.
     never_used: AtomicU64,
@@ -337,6 +338,8 @@ async fn connect_again_and_again(
                 .close()
                 .await
                 .map_err(|error| failed("a close", &error))?;
+        } else if budget.load(Relaxed) == most {
+            soak.tally.begun_in_vain.fetch_add(1, Relaxed);
         }
     }
     Ok(())
