@@ -92,6 +92,7 @@ pub mod dictionary;
 pub mod envelope;
 #[cfg(feature = "eventlog")]
 pub mod eventlog;
+mod few;
 #[cfg(feature = "generate")]
 pub mod generate;
 #[cfg(feature = "loadgen")]

@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use crate::codecs::{Arm, CodecId, Length, default_level, typical};
+use crate::few::push_few;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::DecodeReport;
 
@@ -359,7 +360,7 @@ impl DecodeEstimates {
     /// Where a codec stands, from now on.
     fn place(&mut self, codec: CodecId) -> usize {
         self.position(codec).unwrap_or_else(|| {
-            self.codecs.push(CodecDecode::new(codec));
+            push_few(&mut self.codecs, CodecDecode::new(codec));
             self.codecs.len() - 1
         })
     }
@@ -415,63 +416,6 @@ impl DecodeEstimates {
 fn usual_nanos(codec: CodecId, plain_len: Length) -> f64 {
     let usual = typical(Arm::new(codec, default_level(codec).0));
     usual.map_or(0.0, |row| row.at(plain_len).decode_nanos)
-}
-
-/// The arms of a session: identity first, then those that both ends have and the thesis's policies
-/// rotate through, then the others that the cost policy chooses from, then those that only a fixed
-/// policy asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Arms {
-    all: Vec<Arm>,
-    electable: usize,
-    adaptive: usize,
-}
-
-impl Arms {
-    /// Identity, `rotation` and `wanted`, without those that `allowed` refuses and without repetition.
-    pub(crate) fn new(rotation: &[Arm], wanted: &[Arm], allowed: impl Fn(Arm) -> bool) -> Self {
-        let mut all = vec![Arm::IDENTITY];
-        let mut add = |more: &[Arm]| {
-            for arm in more {
-                if !all.contains(arm) && allowed(*arm) {
-                    all.push(*arm);
-                }
-            }
-            all.len()
-        };
-        Self {
-            electable: add(rotation),
-            adaptive: add(wanted),
-            all,
-        }
-    }
-
-    /// Adds an arm for fixed policies only.
-    pub(crate) fn add_fixed(&mut self, arm: Arm) {
-        if !self.all.contains(&arm) {
-            self.all.push(arm);
-        }
-    }
-
-    /// All arms, identity first.
-    pub(crate) fn as_slice(&self) -> &[Arm] {
-        &self.all
-    }
-
-    /// How many of them, from the first, the thesis's policies take in turn or choose from.
-    pub(crate) const fn electable(&self) -> usize {
-        self.electable
-    }
-
-    /// How many of them, from the first, the cost policy chooses from.
-    pub(crate) const fn adaptive(&self) -> usize {
-        self.adaptive
-    }
-
-    /// The number of `arm`, if it is among them.
-    pub(crate) fn position(&self, arm: Arm) -> Option<usize> {
-        self.all.iter().position(|known| *known == arm)
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! /proc, cgroup --text--> load::parse_* --Reading--> LoadMeter --CpuLoad--> CpuGuard --BudgetRate--> CodecBudget
 //! ```
 
+mod arms;
 mod budget;
 mod doubt;
 mod estimate;
@@ -22,9 +23,10 @@ mod socket;
 mod spending;
 mod texture;
 
+pub(crate) use self::arms::Arms;
 pub(crate) use self::budget::affordable_nanos;
 pub use self::budget::{BudgetRate, CodecBudget};
-pub(crate) use self::estimate::{Arms, StreamEstimates};
+pub(crate) use self::estimate::StreamEstimates;
 pub use self::knowledge::PeerKnowledge;
 pub(crate) use self::knowledge::{BudgetPrice, PeerBudget, Prices, Shadowed};
 pub use self::link::{Fed, LinkEstimator, LinkRate, RttEstimator};

@@ -23,8 +23,8 @@ use crate::codecs::{Arm, CodecId, takes_dictionary};
 use crate::dictionary::Dictionary;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{
-    Ack, BlockHeader, Check, Control, DecodeReport, Define, Frame, GroupId, RecordReader, SLOTS,
-    Slot, StreamId, WireError, parse_frame,
+    Ack, BlockHeader, Check, Control, DecodeReport, Define, Frame, GroupId, RecordReader, Slot,
+    StreamId, WireError, parse_frame,
 };
 
 /// Frames after which an acknowledgement does not wait any longer.
@@ -47,7 +47,7 @@ struct Binding {
     codec: CodecId,
     group: GroupId,
     /// By its number.
-    dictionary: Option<(u64, Dictionary)>,
+    dictionary: Option<Box<(u64, Dictionary)>>,
 }
 
 /// What is carried from block to block in one group.
@@ -86,7 +86,8 @@ enum BlockState {
 
 #[derive(Debug)]
 pub(super) struct Receiver {
-    bindings: [Option<Binding>; SLOTS as usize],
+    /// By slot, as far as any was bound: few connections bind them all.
+    bindings: Vec<Option<Binding>>,
     /// The slot of the latest block, for those that do not name theirs.
     last_slot: Option<Slot>,
     groups: Vec<(GroupId, Group)>,
@@ -133,20 +134,20 @@ pub(super) struct Receiver {
 
 impl Receiver {
     pub(super) fn new(limits: Limits) -> Self {
-        let mut bindings = [const { None }; SLOTS as usize];
-        for (number, binding) in bindings.iter_mut().enumerate().take(7) {
-            *binding = Some(Binding {
-                codec: CodecId::from_wire(number as u8),
+        let first = (0..7).map(|number| {
+            Some(Binding {
+                codec: CodecId::from_wire(number),
                 group: GroupId(0),
                 dictionary: None,
-            });
-        }
+            })
+        });
         Self {
-            bindings,
+            bindings: first.collect(),
             last_slot: None,
             groups: Vec::new(),
             inbound: VecDeque::new(),
-            jobs: VecDeque::new(),
+            // One at a time on many connections, and it keeps its room.
+            jobs: VecDeque::with_capacity(1),
             next_job: 0,
             first_job: 0,
             with_check: true,
@@ -343,7 +344,7 @@ impl Receiver {
                 given: u64::from(define.codec.to_wire()),
             });
         }
-        let prime = dictionary.as_ref().map(|(_, it)| it.content().clone());
+        let prime = dictionary.as_ref().map(|it| it.1.content().clone());
         let had = self.history.has(define.slot);
         let primed = prime.as_ref().map_or(0, Bytes::len);
         self.history.define(
@@ -353,10 +354,15 @@ impl Receiver {
             define.history,
             prime,
         )?;
-        self.bindings[usize::from(define.slot.get())] = Some(Binding {
+        let at = usize::from(define.slot.get());
+        if at >= self.bindings.len() {
+            self.bindings.reserve_exact(at + 1 - self.bindings.len());
+            self.bindings.resize_with(at + 1, || None);
+        }
+        self.bindings[at] = Some(Binding {
             codec: define.codec,
             group: define.group,
-            dictionary,
+            dictionary: dictionary.map(Box::new),
         });
         let (slot, group) = (define.slot, define.group);
         if had {
@@ -393,10 +399,9 @@ impl Receiver {
     /// Nothing more comes with a dictionary: slots with it stand for nothing. Blocks that wait to be
     /// decoded keep what they need.
     fn unbind(&mut self, number: u64) -> Result<(), WireError> {
-        for at in 0..SLOTS {
-            let binding = &mut self.bindings[usize::from(at)];
+        for (at, binding) in (0..).zip(&mut self.bindings) {
             let bound = binding.as_ref().and_then(|it| it.dictionary.as_ref());
-            if bound.is_some_and(|(known, _)| *known == number) {
+            if bound.is_some_and(|bound| bound.0 == number) {
                 *binding = None;
                 if let Some(slot) = Slot::new(at) {
                     let group = GroupId::default();
@@ -409,8 +414,8 @@ impl Receiver {
     }
 
     fn binding(&self, slot: Slot) -> Result<&Binding, WireError> {
-        let binding = self.bindings[usize::from(slot.get())].as_ref();
-        let binding = binding.ok_or(WireError::Unknown {
+        let binding = self.bindings.get(usize::from(slot.get()));
+        let binding = binding.and_then(Option::as_ref).ok_or(WireError::Unknown {
             what: "slot",
             given: u64::from(slot.get()),
         })?;
@@ -432,7 +437,7 @@ impl Receiver {
         self.last_slot = Some(slot);
         let binding = self.binding(slot)?;
         let (codec, group) = (binding.codec, binding.group);
-        let dictionary = binding.dictionary.as_ref().map(|(_, it)| it.clone());
+        let dictionary = binding.dictionary.as_ref().map(|it| it.1.clone());
         let place = self.history.on_header(slot, header.epoch)?;
         let number = self.blocks_found;
         self.blocks_found += 1;

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::dictionaries::DictionaryStats;
 use crate::codecs::Arm;
 use crate::control::{ArmReport, BudgetRate, Reason, SocketSample};
+use crate::few::push_few;
 use crate::units::{BytesPerSec, CpuLoad};
 
 /// What one arm has done on one stream.
@@ -100,14 +101,17 @@ impl StreamStats {
         let stats = if let Some(stats) = known {
             stats
         } else {
-            self.arms.push(ArmStats {
-                arm,
-                blocks: 0,
-                messages: 0,
-                plain_bytes: 0,
-                wire_bytes: 0,
-                encode_nanos: 0,
-            });
+            push_few(
+                &mut self.arms,
+                ArmStats {
+                    arm,
+                    blocks: 0,
+                    messages: 0,
+                    plain_bytes: 0,
+                    wire_bytes: 0,
+                    encode_nanos: 0,
+                },
+            );
             let Some(stats) = self.arms.last_mut() else {
                 return;
             };

@@ -62,10 +62,8 @@ impl Decider {
             now,
             plain_len: payload.len(),
             live: self.live.as_slice(),
-            electable: self.arms.electable(),
-            adaptive: self.arms.adaptive(),
             texture,
-            ..Situation::quiet(self.arms.as_slice(), &self.known)
+            ..Situation::quiet(&self.arms, &self.known)
         };
         let backlog = Backlog {
             plain_len: payload.len(),

@@ -12,22 +12,31 @@ const ARMS: [Arm; 4] = [
     Arm::new(CodecId::ZSTD, 9),
 ];
 
-#[derive(Default)]
-struct World(PeerKnowledge);
+struct World {
+    known: PeerKnowledge,
+    arms: Arms,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::of(&ARMS)
+    }
+}
 
 impl World {
-    fn situation(
-        &self,
-        now: Time,
-        plain_len: usize,
-        arms: &'static [Arm],
-        budget_left: bool,
-    ) -> Situation<'_> {
+    fn of(arms: &[Arm]) -> Self {
+        Self {
+            known: PeerKnowledge::default(),
+            arms: Arms::new(arms, &[], |_| true),
+        }
+    }
+
+    fn situation(&self, now: Time, plain_len: usize, budget_left: bool) -> Situation<'_> {
         Situation {
             now,
             plain_len,
             budget_left,
-            ..Situation::quiet(arms, &self.0)
+            ..Situation::quiet(&self.arms, &self.known)
         }
     }
 
@@ -44,7 +53,7 @@ impl World {
         let mut shares = [0; 4];
         for block in 0..blocks {
             let now = Time::from_nanos(block * 100_000);
-            let choice = policy.choose(&self.situation(now, 1000, &ARMS, true), &mut rng);
+            let choice = policy.choose(&self.situation(now, 1000, true), &mut rng);
             shares[choice.arm] += 1;
             let sent = SentBlock {
                 now,
@@ -56,7 +65,7 @@ impl World {
                 is_paired: false,
             };
             let arm = ARMS[choice.arm];
-            learn(&mut self.0, policy, &sent, arm);
+            learn(&mut self.known, policy, &sent, arm);
             policy.on_sent(1);
         }
         shares
@@ -99,12 +108,12 @@ fn configs() -> Vec<PolicyConfig> {
 #[test]
 fn every_choice_is_an_arm_that_there_is() {
     for config in configs() {
-        let world = World::default();
         let mut policy = Policy::new(config);
         let mut rng = Rng::with_seed(1);
         for len in [0, 1, 70_000] {
             for arms in [&ARMS[..1], &ARMS[..2], &ARMS[..]] {
-                let choice = policy.choose(&world.situation(Time::ZERO, len, arms, true), &mut rng);
+                let world = World::of(arms);
+                let choice = policy.choose(&world.situation(Time::ZERO, len, true), &mut rng);
                 assert!(choice.arm < arms.len(), "{config:?}");
             }
         }
@@ -118,7 +127,7 @@ fn an_exhausted_budget_means_identity() {
         let mut policy = Policy::new(config);
         let mut rng = Rng::with_seed(1);
         for _ in 0..300 {
-            let choice = policy.choose(&world.situation(Time::ZERO, 100, &ARMS, false), &mut rng);
+            let choice = policy.choose(&world.situation(Time::ZERO, 100, false), &mut rng);
             assert_eq!(choice.arm, 0, "{config:?}");
             policy.on_sent(1);
         }
@@ -162,11 +171,14 @@ fn absurd_measurements_do_no_harm() {
                     texture: Texture::Noise,
                     is_paired: false,
                 };
-                learn(&mut world.0, &mut policy, &sent, *named);
+                learn(&mut world.known, &mut policy, &sent, *named);
             }
         }
-        world.0.link.record_send(u64::MAX, Duration::from_nanos(1));
-        world.0.rtt.record(Time::ZERO, Duration::MAX);
+        world
+            .known
+            .link
+            .record_send(u64::MAX, Duration::from_nanos(1));
+        world.known.rtt.record(Time::ZERO, Duration::MAX);
         let shares = world.run(&mut policy, 1000, [1; 4], [u64::MAX; 4], 3);
         assert_eq!(shares.iter().sum::<u32>(), 1000, "{config:?}");
     }
@@ -175,7 +187,7 @@ fn absurd_measurements_do_no_harm() {
 #[test]
 fn shares_are_what_the_thesis_says() {
     let mut slow_link = World::default();
-    let link = &mut slow_link.0.link;
+    let link = &mut slow_link.known.link;
     link.record_delivery(125_000, Duration::from_millis(100), Fed::Backlogged);
     let shares = |world: &mut World, config| {
         world.run(
@@ -212,13 +224,12 @@ fn shares_are_what_the_thesis_says() {
 #[test]
 fn an_arm_without_memory_for_its_history_is_not_taken_and_says_so() {
     const STRONG: Arm = Arm::new(CodecId::ZSTD, 1).with_history();
-    static BOTH: [Arm; 2] = [Arm::IDENTITY, STRONG];
-    let mut world = World::default();
+    let mut world = World::of(&[Arm::IDENTITY, STRONG]);
     for _ in 0..20 {
         // 1 Mbit/s: there is nothing that a history would not pay.
         let second = Duration::from_secs(1);
         world
-            .0
+            .known
             .link
             .record_delivery(125_000, second, Fed::Backlogged);
     }
@@ -226,7 +237,7 @@ fn an_arm_without_memory_for_its_history_is_not_taken_and_says_so() {
         let mut policy = Policy::new(PolicyConfig::default());
         let situation = Situation {
             roomless,
-            ..world.situation(Time::ZERO, 60_000, &BOTH, true)
+            ..world.situation(Time::ZERO, 60_000, true)
         };
         let choice = policy.choose(&situation, &mut Rng::with_seed(1));
         assert_eq!(choice.arm, usize::from(roomless.is_empty()));

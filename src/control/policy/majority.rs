@@ -42,7 +42,7 @@ impl Majority {
             _ => self.begin_round(situation),
         };
         // A list of arms that has shrunk can leave `best` outside.
-        let arms = situation.electable.clamp(1, situation.arms.len().max(1));
+        let arms = situation.arms.electable();
         match best.filter(|best| *best < arms) {
             None => Choice::new(rng.usize(..arms), Reason::Turn),
             Some(best) => {
@@ -107,7 +107,7 @@ impl Majority {
     /// The arm with the least time for a message of typical size, once all are known well enough.
     fn assess(&self, situation: &Situation<'_>) -> Option<usize> {
         let typical = self.estimates.typical_len()?;
-        let times = (0..situation.electable)
+        let times = (0..situation.arms.electable())
             .map(|arm| transmission_nanos(situation, &self.estimates, arm, typical));
         let mut best: Option<(usize, f64)> = None;
         for (arm, time) in times.enumerate() {

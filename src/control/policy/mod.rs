@@ -12,6 +12,7 @@ use fastrand::Rng;
 
 use self::cost::{ArmReport, Backlog, BlockClass, Cost, CostConfig, Sample};
 use self::majority::Majority;
+use super::arms::Arms;
 use super::estimate::{DecodeEstimates, StreamEstimates};
 use super::knowledge::{CodecKnowledge, Prices};
 use super::link::{LinkEstimator, RttEstimator};
@@ -117,18 +118,14 @@ pub(crate) struct Situation<'a> {
     pub now: Time,
     /// Plain length of the block to be sent, bytes.
     pub plain_len: usize,
-    /// The arms, identity first.
-    pub arms: &'a [Arm],
+    /// The arms.
+    pub arms: &'a Arms,
     /// Arms with history whose contexts stand ready.
     pub live: &'a [Arm],
     /// Arms whose contexts there is no memory for, so that their blocks would go without history.
     pub roomless: &'a [Arm],
     /// What both ends have of such messages already.
     pub prior: Prior,
-    /// How many of them, from the first, the thesis's policies choose from.
-    pub electable: usize,
-    /// How many of them, from the first, the cost policy chooses from.
-    pub adaptive: usize,
     /// What the block's bytes look like; looked at only for policies that ask for it.
     pub texture: Texture,
     /// Plain bytes that wait behind the block.
@@ -164,7 +161,7 @@ pub(crate) struct Situation<'a> {
 #[cfg(any(test, feature = "sim"))]
 impl<'a> Situation<'a> {
     /// An empty block at time zero, of which all `arms` may be chosen: nothing waits, no history has begun, and nobody is short of anything.
-    pub(crate) fn quiet(arms: &'a [Arm], known: &'a crate::control::PeerKnowledge) -> Self {
+    pub(crate) fn quiet(arms: &'a Arms, known: &'a crate::control::PeerKnowledge) -> Self {
         Situation {
             now: Time::ZERO,
             plain_len: 0,
@@ -172,8 +169,6 @@ impl<'a> Situation<'a> {
             live: &[],
             roomless: &[],
             prior: Prior::Nothing,
-            electable: arms.len(),
-            adaptive: arms.len(),
             texture: Texture::default(),
             queued_behind: 0,
             run: 0,
@@ -368,11 +363,11 @@ impl Policy {
             Kind::Cost(cost) => cost.choose(situation),
             Kind::None => Choice::new(0, Reason::Only),
             Kind::Fixed(arm) => {
-                let known = situation.arms.iter().position(|known| known == arm);
+                let known = situation.arms.position(*arm);
                 Choice::new(known.unwrap_or(0), Reason::Only)
             }
             Kind::RoundRobin { next } => {
-                let arm = *next % situation.electable.clamp(1, situation.arms.len().max(1));
+                let arm = *next % situation.arms.electable();
                 *next = arm + 1;
                 Choice::new(arm, Reason::Turn)
             }
@@ -512,7 +507,7 @@ fn transmission_nanos(
         .rtt
         .min()
         .map_or(0.0, |rtt| rtt.as_nanos() as f64 / 2.0);
-    let codec = situation.arms.get(arm)?.codec;
+    let codec = situation.arms.as_slice().get(arm)?.codec;
     let decompression = situation
         .decode
         .line(codec)

@@ -160,12 +160,10 @@ impl Sender {
         Situation {
             now,
             plain_len: 0,
-            arms: self.arms.as_slice(),
+            arms: &self.arms,
             live: self.history.live(group),
             roomless: self.history.roomless(),
             prior: Prior::Nothing,
-            electable: self.arms.electable(),
-            adaptive: self.arms.adaptive(),
             texture: Texture::default(),
             queued_behind: 0,
             run: self.run,

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{BlockClass, Cost, Look, Stages, candidates, stages};
+use super::{Bar, BlockClass, Cost, Look, Stages, stages};
 use crate::codecs::Arm;
 use crate::control::policy::{Reason, Situation};
 
@@ -33,6 +33,16 @@ impl Verdict {
             Self::OverBudget => "over_budget",
             Self::PeerStarved => Reason::PeerStarved.name(),
             Self::NoMemory => "no_memory",
+        }
+    }
+}
+
+impl From<Bar> for Verdict {
+    fn from(bar: Bar) -> Self {
+        match bar {
+            Bar::PeerStarved => Self::PeerStarved,
+            Bar::OverBudget => Self::OverBudget,
+            Bar::NoMemory => Self::NoMemory,
         }
     }
 }
@@ -80,36 +90,33 @@ impl Cost {
         let stages: Stages = stages(situation);
         let class = BlockClass::of(situation.plain_len, situation.texture);
         let mut looks = Vec::new();
-        self.look_at(
-            &candidates(situation),
-            situation,
-            &stages,
-            class,
-            &mut looks,
-        );
+        self.look_at(situation, &stages, class, &mut looks);
         looks.sort_by(Look::by_price);
-        let current = self
-            .current
-            .map_or_else(|| looks.first().map(|look| look.arm), |(_, arm)| Some(arm));
+        let current = self.current.map_or_else(
+            || looks.first().map(Look::arm),
+            |(_, arm)| Some(arm),
+        );
         let taken = looks
             .iter()
-            .find(|look| Some(look.arm) == current)
+            .find(|look| Some(look.arm()) == current)
             .map_or(0.0, |look| look.cost);
         let nanos = |nanos: f64| Duration::from_nanos(nanos as u64);
         let mut reports: Vec<_> = looks
             .iter()
             .map(|look| ArmReport {
-                arm: situation.arms[look.arm],
+                arm: situation.arms[look.arm()],
                 ratio: situation.plain_len as f64 / look.wire_len.max(1.0),
                 encode: nanos(look.encode_nanos),
                 link: nanos(stages.link_nanos(look.wire_len)),
                 decode: nanos(look.decode_nanos),
                 cost: nanos(look.cost),
                 samples: look.samples as u32,
-                age: look.age.map(|at| situation.now.saturating_since(at)),
+                age: look
+                    .measured_at
+                    .map(|at| situation.now.saturating_since(at)),
                 verdict: match look.barred {
-                    Some(verdict) => verdict,
-                    None if Some(look.arm) == current => Verdict::Taken,
+                    Some(bar) => bar.into(),
+                    None if Some(look.arm()) == current => Verdict::Taken,
                     None => Verdict::Dearer(look.cost / taken.max(1.0) - 1.0),
                 },
             })

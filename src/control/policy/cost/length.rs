@@ -22,7 +22,7 @@
 
 use super::model::{Content, Expected};
 use super::price::Stages;
-use super::{BlockClass, Cost, Models, Times, stages};
+use super::{BlockClass, Cost, Look, Models, Times, stages};
 use crate::codecs::{Arm, Length, TypicalRow, typical};
 use crate::control::Texture;
 use crate::control::policy::Situation;
@@ -110,7 +110,7 @@ impl Cost {
         if self.current.is_none() {
             self.look(&situation, &stages, class);
         }
-        let first = || self.looks.first().map(|look| look.arm);
+        let first = || self.looks.first().map(Look::arm);
         let Some(arm) = self.current().or_else(first) else {
             return most;
         };
@@ -228,6 +228,7 @@ mod tests {
     use super::super::{CostConfig, Objective};
     use super::*;
     use crate::codecs::{Arm, CodecId};
+    use crate::control::Arms;
     use crate::control::{Fed, PeerKnowledge};
 
     const MOST: usize = 64 << 10;
@@ -251,9 +252,9 @@ mod tests {
             let link = &mut known.link;
             link.record_delivery(second, Duration::from_secs(1), Fed::Backlogged);
         }
-        let arms = [Arm::IDENTITY, arm];
+        let arms = Arms::new(&[arm], &[], |_| true);
         let situation = Situation {
-            live: &arms[1..],
+            live: &[arm],
             texture,
             ..Situation::quiet(&arms, &known)
         };

@@ -22,8 +22,9 @@ pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use self::seen::Seen;
 use super::{Choice, Prior, Reason, Situation};
-use crate::codecs::{Arm, CodecId, Length, TypicalRow, typical};
+use crate::codecs::{Arm, CodecId, Length, typical};
 use crate::control::{BurstTime, LinkRate};
+use crate::few::push_few;
 use crate::units::Time;
 use crate::wire::MAX_PRIME;
 
@@ -39,9 +40,9 @@ const CLEAR_GAIN: f64 = 0.15;
 /// .. or, added up over blocks, in shares of a block's cost: what staying may cost before a smaller gain is taken.
 const PATIENCE: f64 = 0.1;
 /// A small block's choice stands for so many blocks in the same circumstances, twice as many each time that a look confirms it ..
-const SMALL_REUSE: u32 = 8;
+const SMALL_REUSE: u16 = 8;
 /// .. and no more than so many: what changes is to be followed within a hundred.
-const MOST_REUSE: u32 = 16;
+const MOST_REUSE: u16 = 16;
 /// Choices that stand at once, for blocks of different lengths. Arbitrary.
 const MAX_STANDING: usize = 16;
 /// How far the time that the link still needs may be off for a choice to stand, ns.
@@ -66,7 +67,7 @@ const SLOWER: f64 = 30.0;
 /// An arm that costs so many times what plain blocks cost, at least, is of no use. Arbitrary.
 const HOPELESS: f64 = 1.2;
 /// A link that no codec can help is looked at again after so many blocks. Arbitrary.
-const HOPELESS_REUSE: u32 = 64;
+const HOPELESS_REUSE: u16 = 64;
 /// Blocks expected of a class that has just begun. Arbitrary.
 const LEAST_HORIZON: f64 = 8.0;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
@@ -80,32 +81,34 @@ const REFERENCE: Arm = Arm::new(CodecId::ZSTD, 1);
 const HABIT_GAIN: f64 = 0.05;
 const HABIT_SLACK: f64 = 1.05;
 
-/// The arms of a session with what they typically cost.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    arm: Arm,
-    row: Option<&'static TypicalRow>,
-    /// .. and the same one by itself, without history or dictionary.
-    alone: Option<&'static TypicalRow>,
+/// Why an arm must not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bar {
+    PeerStarved,
+    OverBudget,
+    NoMemory,
 }
 
-/// What one look at an arm found.
+/// What one look at an arm found: each stream keeps one of every arm.
 #[derive(Clone, Copy, Debug)]
 struct Look {
-    arm: usize,
+    number: u16,
+    barred: Option<Bar>,
+    samples: f32,
     cost: f64,
     /// If everything that is not known turns out well.
     least_cost: f64,
     encode_nanos: f64,
     wire_len: f64,
     decode_nanos: f64,
-    samples: f32,
-    age: Option<Time>,
-    /// Why it must not be taken, if so.
-    barred: Option<Verdict>,
+    measured_at: Option<Time>,
 }
 
 impl Look {
+    const fn arm(&self) -> usize {
+        self.number as usize
+    }
+
     const fn shadow_nanos(&self) -> f64 {
         self.encode_nanos + self.decode_nanos
     }
@@ -114,7 +117,7 @@ impl Look {
     fn by_price(&self, other: &Self) -> Ordering {
         let by_cost = self.cost.total_cmp(&other.cost);
         let is_barred = self.barred.is_some().cmp(&other.barred.is_some());
-        is_barred.then(by_cost).then(self.arm.cmp(&other.arm))
+        is_barred.then(by_cost).then(self.number.cmp(&other.number))
     }
 
     /// What it costs more than the best one, in shares of what that costs.
@@ -130,7 +133,8 @@ struct Standing {
     plain_len: usize,
     link_nanos_per_byte: f64,
     backlog_nanos: f64,
-    followers: f64,
+    /// Whether nothing followed.
+    is_last: bool,
     prior: Prior,
     choice: Choice,
     /// What staying with it costs, in shares of a block's cost.
@@ -140,15 +144,14 @@ struct Standing {
     /// What the peer takes to decode such a block with it, over what it takes with [`REFERENCE`].
     decode_share: f64,
     /// For how many blocks it stands, and for how many more.
-    spell: u32,
-    left: u32,
+    spell: u16,
+    left: u16,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Cost {
     objective: Objective,
     own: Model,
-    candidates: Vec<Candidate>,
     current: Option<(BlockClass, usize)>,
     /// What blocks cost the peer to decode while it was not starved, against [`REFERENCE`].
     decode_habit: f64,
@@ -183,7 +186,6 @@ impl Cost {
         Self {
             objective: config.objective.sane(),
             own: Model::default(),
-            candidates: Vec::new(),
             current: None,
             decode_habit: 0.0,
             stayed: 0.0,
@@ -230,19 +232,19 @@ impl Cost {
             .min_by(|a, b| a.by_price(b))
             .and_then(|other| other.barred);
         let reason = match barred {
-            Some(Verdict::PeerStarved) => Reason::PeerStarved,
-            Some(Verdict::OverBudget) => Reason::Budget,
+            Some(Bar::PeerStarved) => Reason::PeerStarved,
+            Some(Bar::OverBudget) => Reason::Budget,
             _ => reason,
         };
         let latency = self.objective.latency.max(1e-9);
         let regret = (look.cost - best.cost).max(0.0) / latency;
         let choice = Choice {
-            arm: look.arm,
+            arm: look.arm(),
             reason,
             expected: Duration::from_nanos((look.cost / latency) as u64),
             regret: Duration::from_nanos(regret as u64),
         };
-        let decode_share = self.decode_share(situation, choice.arm);
+        let decode_share = decode_share(situation, choice.arm);
         if reason != Reason::Explored {
             let loss = look.loss(best);
             self.stand(situation, &stages, class, (choice, decode_share), loss);
@@ -260,21 +262,10 @@ impl Cost {
         }
     }
 
-    /// What the peer typically takes to decode the block with an arm, over what it takes with [`REFERENCE`].
-    fn decode_share(&self, situation: &Situation<'_>, arm: usize) -> f64 {
-        let plain_len = Length::of(situation.plain_len as f64);
-        let row = self.candidates.get(arm).and_then(|known| known.row);
-        let decode = row.map_or(0.0, |row| row.at(plain_len).decode_nanos);
-        decode / reference_nanos(plain_len).max(1.0)
-    }
-
     /// Looks at what every arm would cost.
     fn look(&mut self, situation: &Situation<'_>, stages: &Stages, class: BlockClass) {
-        if self.candidates.len() != situation.adaptive {
-            self.candidates = candidates(situation);
-        }
         let mut looks = core::mem::take(&mut self.looks);
-        self.look_at(&self.candidates, situation, stages, class, &mut looks);
+        self.look_at(situation, stages, class, &mut looks);
         self.looks = looks;
     }
 
@@ -286,10 +277,9 @@ impl Cost {
         }
     }
 
-    /// What every one of `candidates` would cost: the best one, the second best and the others.
+    /// What every arm would cost: the best one, the second best and the others.
     fn look_at(
         &self,
-        candidates: &[Candidate],
         situation: &Situation<'_>,
         stages: &Stages,
         class: BlockClass,
@@ -314,8 +304,8 @@ impl Cost {
         let first = unseen.then(|| first_share(situation));
         looks.clear();
         // Each stream has its own.
-        looks.reserve_exact(candidates.len());
-        for (arm, candidate) in candidates.iter().enumerate() {
+        looks.reserve_exact(situation.arms.candidates().len());
+        for (number, candidate) in (0..).zip(situation.arms.candidates()) {
             let Some(row) = candidate.row else { continue };
             if candidate.arm.dictionary && situation.prior != Prior::Dictionary {
                 continue;
@@ -359,10 +349,10 @@ impl Cost {
                 .encode_nanos
                 .is_some_and(|most| expected.encode_nanos > most);
             let has_room = !situation.roomless.contains(&candidate.arm);
-            let barred = match (arm, too_dear, over_budget) {
-                (1.., true, _) => Some(Verdict::PeerStarved),
-                (1.., _, true) => Some(Verdict::OverBudget),
-                _ => Some(Verdict::NoMemory).filter(|_| !has_room),
+            let barred = match (number, too_dear, over_budget) {
+                (1.., true, _) => Some(Bar::PeerStarved),
+                (1.., _, true) => Some(Bar::OverBudget),
+                _ => Some(Bar::NoMemory).filter(|_| !has_room),
             };
             let cost = stages.cost(
                 Times {
@@ -381,15 +371,15 @@ impl Cost {
                 self.objective,
             );
             looks.push(Look {
-                arm,
+                number,
+                barred,
+                samples: expected.samples,
                 cost,
                 least_cost,
                 encode_nanos: expected.encode_nanos,
                 wire_len: expected.wire_len,
                 decode_nanos,
-                samples: expected.samples,
-                age: expected.measured_at,
-                barred,
+                measured_at: expected.measured_at,
             });
         }
         // Nothing depends on the order of the others.
@@ -410,7 +400,7 @@ impl Cost {
         let current = self
             .current
             .filter(|(known, _)| *known == class)
-            .and_then(|(_, arm)| self.looks.iter().find(|look| look.arm == arm))
+            .and_then(|(_, arm)| self.looks.iter().find(|look| look.arm() == arm))
             .filter(|look| look.barred.is_none())
             .copied();
         if let Some(other) = self.other_length(situation, stages, best) {
@@ -419,14 +409,14 @@ impl Cost {
         if let Some(rival) = self.rival(best) {
             return (rival, Reason::Explored);
         }
-        let Some(current) = current.filter(|current| current.arm != best.arm) else {
+        let Some(current) = current.filter(|current| current.arm() != best.arm()) else {
             self.stayed *= 0.5;
-            self.current = Some((class, best.arm));
+            self.current = Some((class, best.arm()));
             return (best, Reason::Cheapest);
         };
         let best = self.without_loss(situation, current, best);
         let loss = current.loss(best);
-        let switching = self.history_lost(situation, current.arm, best.arm);
+        let switching = self.history_lost(situation, current.arm(), best.arm());
         if self.stayed < loss {
             // It begins to lose: what a change loses is reckoned from now, or it would grow as fast as that.
             self.switching = switching;
@@ -436,7 +426,7 @@ impl Cost {
         let switching = self.switching;
         if switching <= 0.0 && loss > CLEAR_GAIN || self.stayed > PATIENCE + switching {
             self.stayed = 0.0;
-            self.current = Some((class, best.arm));
+            self.current = Some((class, best.arm()));
             (best, Reason::Cheapest)
         } else {
             (current, Reason::Kept)
@@ -446,8 +436,8 @@ impl Cost {
     /// Where the best arm would have to see first what went out with the current one: the best of those without history, if it is better
     /// than the current one and hardly worse than the best. It leaves all histories as they are, for those who need them.
     fn without_loss(&self, situation: &Situation<'_>, current: Look, best: Look) -> Look {
-        let lost = self.history_lost(situation, current.arm, best.arm);
-        let alone = |look: &&Look| look.barred.is_none() && !situation.arms[look.arm].history;
+        let lost = self.history_lost(situation, current.arm(), best.arm());
+        let alone = |look: &&Look| look.barred.is_none() && !situation.arms[look.arm()].history;
         let alone = self.looks.iter().filter(alone);
         alone
             .min_by(|a, b| a.by_price(b))
@@ -503,7 +493,7 @@ impl Cost {
         let allowed = self
             .looks
             .iter()
-            .filter(|look| look.barred.is_none() && live(arms[look.arm]));
+            .filter(|look| look.barred.is_none() && live(arms[look.arm()]));
         let other = allowed.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
         let differs = (other.wire_len - best.wire_len).abs() > 0.1 * best.wire_len;
         (due && differs).then_some(*other)
@@ -512,7 +502,7 @@ impl Cost {
     /// An arm that may as well be the best, now and then, where plain small blocks go out: those show
     /// nothing of what they might become, and a shadow is more trouble than such a block is worth.
     fn rival(&mut self, best: Look) -> Option<Look> {
-        if best.arm != 0 || self.class.is_large() {
+        if best.arm() != 0 || self.class.is_large() {
             return None;
         }
         self.plain_small = self.plain_small.wrapping_add(1);
@@ -551,7 +541,7 @@ impl Cost {
                     standing.backlog_nanos,
                     BACKLOG_SLACK,
                 ))
-            && (stages.followers < 1.0) == (standing.followers < 1.0);
+            && standing.is_last == (stages.followers < 1.0);
         // Each block counts: to look again at all arms for each would be too dear.
         let counts = same && standing.loss > 0.0;
         if counts {
@@ -613,7 +603,7 @@ impl Cost {
             plain_len: situation.plain_len,
             link_nanos_per_byte: stages.link_nanos_per_byte,
             backlog_nanos: stages.link_backlog_nanos,
-            followers: stages.followers,
+            is_last: stages.followers < 1.0,
             prior: situation.prior,
             choice,
             loss,
@@ -625,7 +615,7 @@ impl Cost {
         if let Some(at) = at {
             self.standing[at] = standing;
         } else if self.standing.len() < MAX_STANDING {
-            model::push_few(&mut self.standing, standing);
+            push_few(&mut self.standing, standing);
         } else {
             self.oldest = (self.oldest + 1) % MAX_STANDING;
             self.standing[self.oldest] = standing;
@@ -636,7 +626,7 @@ impl Cost {
     fn none_helps(&self, plain: f64) -> bool {
         self.looks
             .iter()
-            .all(|look| look.arm == 0 || look.least_cost > HOPELESS * plain)
+            .all(|look| look.arm() == 0 || look.least_cost > HOPELESS * plain)
     }
 
     pub(super) fn own_mut(&mut self) -> &mut Model {
@@ -653,21 +643,18 @@ fn first_share(situation: &Situation<'_>) -> f64 {
     plain_len / (plain_len + after.max(situation.queued_behind as f64))
 }
 
+/// What the peer typically takes to decode the block with an arm, over what it takes with [`REFERENCE`].
+fn decode_share(situation: &Situation<'_>, arm: usize) -> f64 {
+    let plain_len = Length::of(situation.plain_len as f64);
+    let candidate = situation.arms.candidates().get(arm);
+    let row = candidate.and_then(|known| known.row);
+    let decode = row.map_or(0.0, |row| row.at(plain_len).decode_nanos);
+    decode / reference_nanos(plain_len).max(1.0)
+}
+
 /// What the arm by which others are measured typically takes to decode, ns.
 fn reference_nanos(plain_len: Length) -> f64 {
     typical(REFERENCE).map_or(1.0, |row| row.at(plain_len).decode_nanos)
-}
-
-/// The arms that may be chosen, with what they typically cost.
-fn candidates(situation: &Situation<'_>) -> Vec<Candidate> {
-    situation.arms[..situation.adaptive]
-        .iter()
-        .map(|arm| Candidate {
-            arm: *arm,
-            row: typical(*arm),
-            alone: typical(arm.alone()),
-        })
-        .collect()
 }
 
 /// The state of the stages when the block comes.

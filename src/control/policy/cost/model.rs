@@ -25,6 +25,7 @@ use self::expect::KnownLevel;
 pub(crate) use self::expect::{Content, Expected, Models};
 use crate::codecs::{Arm, Length, Typical, typical, typical_dictionary_level, typical_level};
 use crate::control::Texture;
+use crate::few::push_few;
 use crate::units::Time;
 
 /// Weight of a new block of at least [`FULL_WEIGHT`] in a class's level: three blocks carry two thirds.
@@ -263,16 +264,6 @@ impl Sample {
 fn ln_ratio(plain_len: usize, wire_len: usize) -> f32 {
     let ratio = plain_len.max(1) as f32 / wire_len.max(1) as f32;
     ratio.ln().clamp(0.0, MOST_LN_RATIO)
-}
-
-/// Adds to a list that stays short: it grows by a few and not to twice as much, since each connection keeps it for as long as it lasts.
-#[cold]
-#[inline(never)]
-pub(super) fn push_few<T>(list: &mut Vec<T>, element: T) {
-    if list.len() == list.capacity() {
-        list.reserve_exact(2);
-    }
-    list.push(element);
 }
 
 /// One set of estimates: a stream's, or a connection's over all streams.

@@ -49,7 +49,12 @@ impl Cost {
         let Some((_, current)) = self.current else {
             return;
         };
-        let Some(chosen) = self.looks.iter().find(|look| look.arm == current).copied() else {
+        let Some(chosen) = self
+            .looks
+            .iter()
+            .find(|look| look.arm() == current)
+            .copied()
+        else {
             return;
         };
         let seen = self.own.blocks(self.class) as f64;
@@ -80,8 +85,8 @@ impl Cost {
         let mut worth: Vec<(f64, Look)> = self
             .looks
             .iter()
-            .filter(|look| look.arm != 0 && look.arm != chosen.arm && look.barred.is_none())
-            .filter(|look| !situation.arms[look.arm].history)
+            .filter(|look| look.arm() != 0 && look.arm() != chosen.arm() && look.barred.is_none())
+            .filter(|look| !situation.arms[look.arm()].history)
             .filter_map(|look| {
                 let gain = (hoped - look.least_cost) * horizon;
                 let effort = look.shadow_nanos() * price;
@@ -92,14 +97,14 @@ impl Cost {
         let pair = self.pair(situation, chosen, left, price);
         if let Some(pair) = pair {
             left -= pair.shadow_nanos();
-            into.push(pair.arm);
-            worth.retain(|(_, look)| look.arm != pair.arm);
+            into.push(pair.arm());
+            worth.retain(|(_, look)| look.arm() != pair.arm());
         }
         for (_, look) in worth {
             let effort = look.shadow_nanos();
             if into.len() < MAX_SHADOWS && effort <= left {
                 left -= effort;
-                into.push(look.arm);
+                into.push(look.arm());
             }
         }
         if into.is_empty() {
@@ -118,24 +123,24 @@ impl Cost {
             self.oldest_turn = !self.oldest_turn;
             let oldest = self.oldest_turn;
             let others = self.looks.iter().filter(|look| {
-                look.arm != 0
-                    && look.arm != chosen.arm
+                look.arm() != 0
+                    && look.arm() != chosen.arm()
                     && look.barred.is_none()
-                    && !situation.arms[look.arm].history
+                    && !situation.arms[look.arm()].history
                     && look.shadow_nanos() <= (allowance_nanos / 4.0).min(most)
                     && affordable.is_none_or(|nanos| look.shadow_nanos() <= nanos)
             });
             let next = if oldest {
-                others.min_by_key(|look| look.age)
+                others.min_by_key(|look| look.measured_at)
             } else {
                 others.min_by(|a, b| a.least_cost.total_cmp(&b.least_cost))
             };
-            into.extend(next.map(|look| look.arm));
+            into.extend(next.map(Look::arm));
         }
         self.put_reference(situation, chosen, allowance_nanos, into);
         if !into.is_empty() {
             self.skipped = 0;
-            let looks = self.looks.iter().filter(|look| into.contains(&look.arm));
+            let looks = self.looks.iter().filter(|look| into.contains(&look.arm()));
             if in_burst {
                 self.burst.spend(looks.map(Look::shadow_nanos).sum());
             }
@@ -160,7 +165,7 @@ impl Cost {
             return None;
         }
         let untried = self.looks.iter().filter(|look| {
-            let arm = situation.arms[look.arm];
+            let arm = situation.arms[look.arm()];
             look.samples < 1.0
                 && look.barred.is_none()
                 && arm == arm.alone()
@@ -169,8 +174,8 @@ impl Cost {
         });
         // First codecs of which nothing was measured, then levels.
         let is_known = |look: &Look| {
-            let codec = situation.arms[look.arm].codec;
-            let of_codec = |other: &&Look| situation.arms[other.arm].codec == codec;
+            let codec = situation.arms[look.arm()].codec;
+            let of_codec = |other: &&Look| situation.arms[other.arm()].codec == codec;
             self.looks
                 .iter()
                 .filter(of_codec)
@@ -180,7 +185,7 @@ impl Cost {
             let by_cost = a.least_cost.total_cmp(&b.least_cost);
             is_known(a).cmp(&is_known(b)).then(by_cost)
         });
-        next.map(|look| look.arm)
+        next.map(Look::arm)
     }
 
     /// Of a block that goes out as it is, or with history, nobody knows how compressible it is but by the first shadow, which is taken to be as
@@ -192,28 +197,28 @@ impl Cost {
         allowance_nanos: f64,
         into: &mut Vec<usize>,
     ) {
-        let arm = situation.arms[chosen.arm];
+        let arm = situation.arms[chosen.arm()];
         if into.is_empty() || arm != Arm::IDENTITY && !arm.history {
             return;
         }
-        let of = |at: &usize| self.looks.iter().find(|look| look.arm == *at);
+        let of = |at: &usize| self.looks.iter().find(|look| look.arm() == *at);
         let planned: f64 = into.iter().filter_map(of).map(Look::shadow_nanos).sum();
         let reference = self.looks.iter().find(|look| {
-            situation.arms[look.arm] == REFERENCE
+            situation.arms[look.arm()] == REFERENCE
                 && look.barred.is_none()
                 && look.shadow_nanos() <= REFERENCE_SHARE * planned
                 && look.shadow_nanos() + planned <= allowance_nanos
         });
         if let Some(reference) = reference {
-            into.retain(|at| *at != reference.arm);
-            into.insert(0, reference.arm);
+            into.retain(|at| *at != reference.arm());
+            into.insert(0, reference.arm());
         }
     }
 
     /// What the arm in use costs if blocks are as compressible as they may be, as they are for the least costs of others.
     fn hoped_cost(&self, situation: &Situation<'_>, stages: &Stages, chosen: Look) -> f64 {
         let plain_len = Length::of(situation.plain_len as f64);
-        let arm = situation.arms[chosen.arm].alone();
+        let arm = situation.arms[chosen.arm()].alone();
         // Of small blocks one is so unlike the next that there is no end to that doubt.
         let may_differ = self.class.is_large() && arm != Arm::IDENTITY;
         let Some(row) = typical(arm).filter(|_| may_differ) else {
@@ -240,7 +245,7 @@ impl Cost {
         allowance_nanos: f64,
         price: f64,
     ) -> Option<Look> {
-        if !situation.arms[chosen.arm].history {
+        if !situation.arms[chosen.arm()].history {
             return None;
         }
         self.unpaired = self.unpaired.saturating_add(1);
@@ -254,12 +259,12 @@ impl Cost {
             return None;
         }
         let alone = self.looks.iter().filter(|look| {
-            let arm = situation.arms[look.arm];
-            look.arm != 0 && look.barred.is_none() && arm == arm.alone()
+            let arm = situation.arms[look.arm()];
+            look.arm() != 0 && look.barred.is_none() && arm == arm.alone()
         });
         let reference = alone.clone().find(|look| {
             let most = PAIR_EFFORT * chosen.shadow_nanos();
-            situation.arms[look.arm] == REFERENCE && look.shadow_nanos() <= most
+            situation.arms[look.arm()] == REFERENCE && look.shadow_nanos() <= most
         });
         let lightest = || alone.min_by(|a, b| a.shadow_nanos().total_cmp(&b.shadow_nanos()));
         let pair = reference
