@@ -92,10 +92,9 @@ impl Cost {
         let mut looks = Vec::new();
         self.look_at(situation, &stages, class, &mut looks);
         looks.sort_by(Look::by_price);
-        let current = self.current.map_or_else(
-            || looks.first().map(Look::arm),
-            |(_, arm)| Some(arm),
-        );
+        let current = self
+            .current
+            .map_or_else(|| looks.first().map(Look::arm), |(_, arm)| Some(arm));
         let taken = looks
             .iter()
             .find(|look| Some(look.arm()) == current)
