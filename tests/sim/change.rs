@@ -138,9 +138,9 @@ fn followed(title: &str, phases: &[Phase], pace: Pace) -> Vec<f64> {
 }
 
 /// Messages of `content` cut to the lengths of control messages.
-fn short(content: Content, count: usize) -> Vec<Bytes> {
-    let lengths = Generator::new(Content::Telecom, 9).map(|message| message.len());
-    let mut source = Generator::new(content, 2);
+fn short(content: Content, count: usize, seed: u64) -> Vec<Bytes> {
+    let lengths = Generator::new(Content::Telecom, 8 + seed).map(|message| message.len());
+    let mut source = Generator::new(content, seed);
     let mut text = source.next().expect("endless");
     let cut = |len: usize| {
         if text.len() < len {
@@ -163,8 +163,8 @@ fn bulk(content: Content, bytes: usize) -> Vec<Bytes> {
     parts
 }
 
-fn telecom(count: usize) -> Vec<Bytes> {
-    Generator::new(Content::Telecom, 4).take(count).collect()
+fn telecom(count: usize, seed: u64) -> Vec<Bytes> {
+    Generator::new(Content::Telecom, seed).take(count).collect()
 }
 
 fn assert_followed(title: &str, found: &[f64], least: f64) {
@@ -180,26 +180,25 @@ fn assert_followed(title: &str, found: &[f64], least: f64) {
 fn a_change_of_content_is_followed_within_a_hundred_messages() {
     println!("| change | pace | content | Mbit/s | busy | best | best over ours | taken |");
     println!("|---|---|---|---|---|---|---|---|");
-    let one_by_one = [
-        phase("zeros", short(Content::Zeros, 1000), 10.0, 0.0),
-        phase("telecom", telecom(1000), 10.0, 0.0),
-        phase("media", short(Content::Media, 1000), 10.0, 0.0),
-        phase("telecom", telecom(1000), 10.0, 0.0),
-    ];
+    for seed in 1..=6 {
+        let one_by_one = [
+            phase("zeros", short(Content::Zeros, 1000, seed), 10.0, 0.0),
+            phase("telecom", telecom(1000, seed), 10.0, 0.0),
+            phase("media", short(Content::Media, 1000, seed), 10.0, 0.0),
+            phase("telecom", telecom(1000, seed), 10.0, 0.0),
+        ];
+        let found = followed("content", &one_by_one, Pace::Latency);
+        assert_followed("content", &found, FOLLOWED);
+    }
     let large = [
         phase("zeros", bulk(Content::Zeros, 20_000_000), 10.0, 0.0),
-        phase("telecom", telecom(30_000), 10.0, 0.0),
+        phase("telecom", telecom(30_000, 4), 10.0, 0.0),
         // So long that the 25 ms by which arms differ in what is on its way when it begins do not count.
         phase("media", bulk(Content::Media, 16_000_000), 100.0, 0.0),
-        phase("telecom", telecom(30_000), 10.0, 0.0),
+        phase("telecom", telecom(30_000, 4), 10.0, 0.0),
     ];
-    for (title, phases, pace) in [
-        ("content", &one_by_one, Pace::Latency),
-        ("content", &large, Pace::Throughput),
-    ] {
-        let found = followed(title, phases, pace);
-        assert_followed(title, &found, FOLLOWED);
-    }
+    let found = followed("content", &large, Pace::Throughput);
+    assert_followed("content", &found, FOLLOWED);
 }
 
 #[test]
@@ -214,7 +213,7 @@ fn a_change_of_the_link_is_followed_within_a_hundred_messages() {
                 1.0 => 1,
                 _ => 2,
             }];
-            phase("telecom", telecom(count), link, 0.0)
+            phase("telecom", telecom(count, 4), link, 0.0)
         });
         let found = followed("link", &phases, pace);
         assert_followed("link", &found[..2], FOLLOWED);
@@ -231,7 +230,7 @@ fn a_change_of_the_link_is_followed_within_a_hundred_messages() {
 #[test]
 fn a_change_of_the_link_is_followed_whatever_the_messages_are() {
     for seed in 1..=8 {
-        let messages: Vec<_> = Generator::new(Content::Telecom, seed).take(1000).collect();
+        let messages = telecom(1000, seed);
         let phases = [100.0, 1.0, 1000.0].map(|link| phase("telecom", messages.clone(), link, 0.0));
         assert_followed("link", &followed("link", &phases, Pace::Latency), FOLLOWED);
     }
@@ -240,18 +239,18 @@ fn a_change_of_the_link_is_followed_whatever_the_messages_are() {
 #[test]
 fn busy_processors_are_followed_within_a_hundred_messages() {
     for (pace, count) in [(Pace::Latency, 1000), (Pace::Throughput, 60_000)] {
-        // The median of three: which of two near arms a trace meets is a matter of microseconds (0.945 to 1.004 in the last
-        // phase, by six bytes more in the hello).
-        let runs = [4, 5, 6].map(|seed| {
-            let messages: Vec<_> = Generator::new(Content::Telecom, seed).take(count).collect();
+        // The median of seven: which of two near arms a trace meets is a matter of microseconds (over 24 seeds .917 to 1.020
+        // in the last phase under backlog).
+        let runs = [1, 2, 3, 4, 5, 6, 7].map(|seed| {
+            let messages = telecom(count, seed);
             let phases =
                 [0.0, 4.0, 0.0].map(|busy| phase("telecom", messages.clone(), 100.0, busy));
             followed("processors", &phases, pace)
         });
         let median = |phase: usize| {
-            let mut found = [0, 1, 2].map(|run: usize| runs[run][phase]);
+            let mut found = runs.clone().map(|run| run[phase]);
             found.sort_by(f64::total_cmp);
-            found[1]
+            found[found.len() / 2]
         };
         assert_followed("processors", &[0, 1, 2].map(median), FOLLOWED);
     }
@@ -260,12 +259,12 @@ fn busy_processors_are_followed_within_a_hundred_messages() {
 #[test]
 fn with_several_changes_the_policy_is_ahead_of_every_arm_alone() {
     let phases = [
-        phase("telecom", telecom(20_000), 100.0, 0.0),
-        phase("telecom", telecom(10_000), 1.0, 0.0),
+        phase("telecom", telecom(20_000, 4), 100.0, 0.0),
+        phase("telecom", telecom(10_000, 4), 1.0, 0.0),
         phase("media", bulk(Content::Media, 4_000_000), 100.0, 0.0),
         phase("events", messages(Content::Events, 8_000_000), 1000.0, 0.0),
         phase("zeros", bulk(Content::Zeros, 8_000_000), 10.0, 0.0),
-        phase("telecom", telecom(10_000), 10.0, 0.0),
+        phase("telecom", telecom(10_000, 4), 10.0, 0.0),
     ];
     let mut experiment = trace(&phases, Pace::Throughput);
     experiment.a.session = SessionConfig::default();
