@@ -1,4 +1,4 @@
-//! Connections of a block or two, one after another over a slow link: what the first ones show is all that the next can know.
+//! Short connections, one after another over a slow link: what the first ones show is all that the next can know.
 
 use tautline::codecs::Arm;
 use tautline::control::PolicyConfig;
@@ -8,20 +8,28 @@ use tautline::sim::{Experiment, Pace, Traffic};
 
 use crate::common::{megabits, messages};
 
-/// Arms that are best by themselves somewhere on slow links.
-const ARMS: [&str; 7] = [
+/// Arms that are best by themselves somewhere on slow links ..
+const ALONE: [&str; 7] = [
     "zstd:9", "zstd:15", "zstd:19", "bzip2:9", "xz:1", "xz:3", "xz:6",
+];
+/// .. and with history.
+const WITH_HISTORY: [&str; 4] = [
+    "zstd:1+history",
+    "zstd:6+history",
+    "zstd:9+history",
+    "zstd:15+history",
 ];
 const CONNECTIONS: usize = 5;
 
-/// What the best arm without history takes over what each of the connections takes, all with their default settings.
-fn efficiencies(content: Content, bytes: usize, rate: f64) -> [f64; CONNECTIONS] {
+/// What the best of some arms takes over what each of the connections takes, all with their default settings.
+fn efficiencies(content: Content, bytes: usize, rate: f64, arms: &[&str]) -> [f64; CONNECTIONS] {
     let traffic = Traffic::new(messages(content, bytes), Pace::Throughput);
     let mut experiment = Experiment {
         link: megabits(rate),
         ..Experiment::new(traffic)
     };
-    let arms: Vec<Arm> = ARMS.map(|arm| arm.parse().expect("an arm")).to_vec();
+    let arms = arms.iter().map(|arm| arm.parse().expect("an arm"));
+    let arms: Vec<Arm> = arms.collect();
     let oracle = experiment.oracle(&arms).expect("runs");
     let (arm, best) = oracle.best();
     let found = [(); CONNECTIONS].map(|()| {
@@ -35,13 +43,32 @@ fn efficiencies(content: Content, bytes: usize, rate: f64) -> [f64; CONNECTIONS]
 
 #[test]
 fn what_connections_of_one_block_show_is_enough_to_find_the_best_arm() {
-    println!("| content | bytes | link | best alone | first connection, second .. |");
+    println!("| content | bytes | link | best | first connection, second .. |");
     println!("|---|--:|---|---|---|");
     for content in [Content::Telecom, Content::Events] {
         for bytes in [32 << 10, 64 << 10] {
-            let found = efficiencies(content, bytes, 0.1);
-            let later = &found[2..];
+            let found = efficiencies(content, bytes, 0.1, &ALONE);
+            let later = &found[3..];
             assert!(later.iter().all(|share| *share > 0.98), "{found:?}");
         }
+    }
+}
+
+#[test]
+fn a_history_begins_where_the_short_rest_of_a_message_gains_by_it() {
+    let all = [&ALONE[..], &WITH_HISTORY].concat();
+    // One block of 64 KiB and one of 5: without the first, the second takes as much of the link.
+    let found = efficiencies(Content::Metrics, 64 << 10, 0.1, &all);
+    let later = &found[1..];
+    assert!(later.iter().all(|share| *share > 0.92), "{found:?}");
+}
+
+#[test]
+fn the_history_that_begins_is_one_for_all_that_follows() {
+    let all = [&ALONE[..], &WITH_HISTORY].concat();
+    for content in [Content::Telecom, Content::Events, Content::Logs] {
+        let found = efficiencies(content, 400 << 10, 1.0, &all);
+        let later = &found[2..];
+        assert!(later.iter().all(|share| *share > 0.99), "{found:?}");
     }
 }

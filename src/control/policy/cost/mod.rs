@@ -6,6 +6,7 @@
 //! ```
 
 mod explain;
+mod follow;
 mod length;
 mod model;
 mod price;
@@ -16,6 +17,7 @@ use core::cmp::Ordering;
 use core::time::Duration;
 
 pub use self::explain::{ArmReport, Verdict};
+use self::follow::{Beginning, Follow, Kinds};
 pub(crate) use self::length::Backlog;
 pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
@@ -288,20 +290,13 @@ impl Cost {
         let models = self.models(situation);
         let plain_len = Length::of(situation.plain_len as f64);
         let prime_len = Length::of(MAX_PRIME as f64);
-        let content = models.content(class);
-        let alone = models.known_of(class, plain_len, &content);
-        let with_history = class.of_arm(Arm::IDENTITY.with_history());
-        let with_history = models.known_of(with_history, plain_len, &content);
-        let with_dictionary =
-            models.known(class.of_arm(Arm::IDENTITY.with_dictionary()), plain_len);
+        let kinds = Kinds::of(&models, class, situation.plain_len as f64);
+        let follow = Follow::of(situation, &models);
         // With a starved peer, nothing that costs it more than what it was used to when it became so.
         let most_decode = situation
             .peer_starved
             .then(|| HABIT_SLACK * self.decode_habit * reference_nanos(plain_len));
         let affordable = situation.affordable;
-        // Only where no history of the group is there yet: others begin with what it has carried last.
-        let unseen = situation.live.is_empty() && situation.prior == Prior::Nothing;
-        let first = unseen.then(|| first_share(situation));
         looks.clear();
         // Each stream has its own.
         looks.reserve_exact(situation.arms.candidates().len());
@@ -312,23 +307,17 @@ impl Cost {
             }
             let typical = row.at(plain_len);
             let typical_decode = typical.decode_nanos;
-            let known = if candidate.arm.history {
-                with_history
-            } else if candidate.arm.dictionary {
-                with_dictionary
-            } else {
-                alone
-            };
-            let mut expected = known.expect(candidate.arm, &typical);
+            let mut expected = kinds.expect(candidate.arm, row);
+            let mut later = expected;
             if candidate.arm.history && !situation.live.contains(&candidate.arm) {
                 let begin = row.at(prime_len).encode_nanos / LEAST_HORIZON;
                 expected.encode_nanos += begin;
                 expected.least_encode_nanos += begin;
-                if let (Some(share), Some(row)) = (first, candidate.alone) {
-                    let first = alone.expect(candidate.arm.alone(), &row.at(plain_len));
-                    expected.wire_len += share * (first.wire_len - expected.wire_len);
-                    expected.least_wire_len +=
-                        share * (first.least_wire_len - expected.least_wire_len);
+                later = expected;
+                if let (Some(_), Some(row)) = (&follow, candidate.alone) {
+                    let alone = kinds.expect(candidate.arm.alone(), row);
+                    expected.wire_len = alone.wire_len;
+                    expected.least_wire_len = alone.least_wire_len;
                 }
             }
             let decode_nanos = situation
@@ -354,22 +343,25 @@ impl Cost {
                 (1.., _, true) => Some(Bar::OverBudget),
                 _ => Some(Bar::NoMemory).filter(|_| !has_room),
             };
-            let cost = stages.cost(
-                Times {
-                    encode_nanos: expected.encode_nanos,
-                    wire_len: expected.wire_len,
-                    decode_nanos,
-                },
-                self.objective,
-            );
-            let least_cost = stages.cost(
-                Times {
-                    encode_nanos: expected.least_encode_nanos,
-                    wire_len: expected.least_wire_len,
-                    decode_nanos,
-                },
-                self.objective,
-            );
+            let (costs, wire_len) = match &follow {
+                None => {
+                    let of = |times| stages.cost(times, self.objective);
+                    let likely = of(expected.times(decode_nanos));
+                    let least = of(expected.least_times(decode_nanos));
+                    ((likely, least), expected.wire_len)
+                }
+                Some(follow) => {
+                    let beginning = Beginning {
+                        first: expected,
+                        later,
+                        decode_nanos,
+                    };
+                    let arm = (candidate.arm, row);
+                    let costs = follow.costs(arm, &beginning, stages, self.objective);
+                    (costs, follow.wire_len(&beginning))
+                }
+            };
+            let (cost, least_cost) = costs;
             looks.push(Look {
                 number,
                 barred,
@@ -377,7 +369,7 @@ impl Cost {
                 cost,
                 least_cost,
                 encode_nanos: expected.encode_nanos,
-                wire_len: expected.wire_len,
+                wire_len,
                 decode_nanos,
                 measured_at: expected.measured_at,
             });
@@ -414,6 +406,7 @@ impl Cost {
             self.current = Some((class, best.arm()));
             return (best, Reason::Cheapest);
         };
+        let best = self.sustained(situation, stages, current, best);
         let best = self.without_loss(situation, current, best);
         let loss = current.loss(best);
         let switching = self.history_lost(situation, current.arm(), best.arm());
@@ -431,6 +424,31 @@ impl Cost {
         } else {
             (current, Reason::Kept)
         }
+    }
+
+    /// In a run, what can be kept up: another history that takes longer to encode than its blocks take on the link would be left again as soon as
+    /// the link has caught up, and neither it nor the current one would have seen all.
+    fn sustained(
+        &self,
+        situation: &Situation<'_>,
+        stages: &Stages,
+        current: Look,
+        best: Look,
+    ) -> Look {
+        let arms = situation.arms;
+        let is_known = matches!(situation.link.rate(), LinkRate::About(_));
+        if stages.followers < 1.0 || !is_known || !arms[current.arm()].history {
+            return best;
+        }
+        let blocks = 1.0 + situation.queued_behind as f64 / situation.plain_len.max(1) as f64;
+        let lasts = |look: &&Look| {
+            let ahead = stages.here_nanos(look.encode_nanos) - stages.link_nanos(look.wire_len);
+            !arms[look.arm()].history
+                || look.encode_nanos <= current.encode_nanos
+                || ahead * blocks <= stages.link_backlog_nanos
+        };
+        let lasting = self.looks.iter().filter(lasts);
+        lasting.copied().min_by(Look::by_price).unwrap_or(best)
     }
 
     /// Where the best arm would have to see first what went out with the current one: the best of those without history, if it is better
@@ -632,15 +650,6 @@ impl Cost {
     pub(super) fn own_mut(&mut self) -> &mut Model {
         &mut self.own
     }
-}
-
-/// The share that the first block of a history has in all that are expected of it: as many bytes as wait, as the connection before has
-/// carried, or as this one has.
-fn first_share(situation: &Situation<'_>) -> f64 {
-    let plain_len = situation.plain_len.max(1) as f64;
-    let after = situation.shared.carried.after(situation.plain_len);
-    let after = after.map_or(LEAST_HORIZON * plain_len, |after| after as f64);
-    plain_len / (plain_len + after.max(situation.queued_behind as f64))
 }
 
 /// What the peer typically takes to decode the block with an arm, over what it takes with [`REFERENCE`].

@@ -22,7 +22,7 @@ mod expect;
 
 use self::added::Added;
 use self::expect::KnownLevel;
-pub(crate) use self::expect::{Content, Expected, Models};
+pub(crate) use self::expect::{Content, Expected, Known, Models};
 use crate::codecs::{Arm, Length, Typical, typical, typical_dictionary_level, typical_level};
 use crate::control::Texture;
 use crate::few::push_few;

@@ -226,14 +226,16 @@ impl Cost {
         };
         let known = self.models(situation).known(self.class, plain_len);
         let wire_len = chosen.wire_len * known.hope(arm, &row.at(plain_len));
-        stages.cost(
-            Times {
+        let of = |wire_len: f64| {
+            let times = Times {
                 encode_nanos: chosen.encode_nanos,
                 wire_len,
                 decode_nanos: chosen.decode_nanos,
-            },
-            self.objective,
-        )
+            };
+            stages.cost(times, self.objective)
+        };
+        // What follows counts as it does for the others.
+        chosen.cost + of(wire_len) - of(chosen.wire_len)
     }
 
     /// An arm without history that is to say what the block is by itself, if it is time for that, `allowance_nanos` enough

@@ -4,6 +4,7 @@ use super::added::ExpectedAdded;
 use super::{ArmModel, BlockClass, ClassModel, MOST_LN_RATIO, Model, Speed};
 use crate::codecs::{Arm, Length, Typical, strength_deviation};
 use crate::control::Texture;
+use crate::control::policy::cost::Times;
 use crate::units::Time;
 
 /// How far a measured strength is still off, as a standard deviation: once measured, and at best.
@@ -42,6 +43,26 @@ pub(crate) struct Expected {
     pub(crate) decode_nanos: f64,
     pub(crate) measured_at: Option<Time>,
     pub(crate) samples: f32,
+}
+
+impl Expected {
+    /// As the stages take it, where decoding takes so long.
+    pub(crate) const fn times(&self, decode_nanos: f64) -> Times {
+        Times {
+            encode_nanos: self.encode_nanos,
+            wire_len: self.wire_len,
+            decode_nanos,
+        }
+    }
+
+    /// .. if everything that is not known turns out well.
+    pub(crate) const fn least_times(&self, decode_nanos: f64) -> Times {
+        Times {
+            encode_nanos: self.least_encode_nanos,
+            wire_len: self.least_wire_len,
+            decode_nanos,
+        }
+    }
 }
 
 /// How compressible the blocks of a class are.
