@@ -272,6 +272,8 @@ const DISTRUST: f64 = 0.1;
 /// A rate over this time counts fully; over less, what timers and schedulers do to it counts too.
 const FULL_SAMPLE: Duration = Duration::from_millis(4);
 const LEAST_WEIGHT: f64 = 0.05;
+/// What links carry in one piece, mostly: an Ethernet frame's payload over TCP, bytes.
+const PACKET: u64 = 1448;
 /// A rate under backlog that is off by this factor is a changed link, and counts for more.
 const CHANGE: f64 = 1.7;
 /// .. and a passage that is faster by this one.
@@ -294,7 +296,8 @@ impl LinkEstimator {
         };
         if time >= CLEAR_SPAN {
             let passed = time.as_secs_f64() / PASSING_HALF_LIFE.as_secs_f64();
-            self.passing = rate.max(self.passing * (-passed).exp2());
+            let surely = rate_of(bytes.saturating_sub(PACKET), time).unwrap_or(0.0);
+            self.passing = surely.max(self.passing * (-passed).exp2());
         }
         match fed {
             Fed::Idle => {}
@@ -308,8 +311,9 @@ impl LinkEstimator {
                 if let Some(passage) = &mut self.passage {
                     passage.shown *= BOUND_DECAY;
                 }
-                if self.busy_rate.is_some_and(|known| rate > known) {
-                    smooth(&mut self.busy_rate, rate);
+                let passed = self.in_packets(rate, bytes, time);
+                if self.busy_rate.is_some_and(|known| passed > known) {
+                    smooth(&mut self.busy_rate, passed);
                 }
                 if fed == Fed::EndBound {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
@@ -330,7 +334,23 @@ impl LinkEstimator {
                     }
                 }
             }
-            Fed::Backlogged => self.record_busy(rate, time),
+            Fed::Backlogged => self.record_busy(self.in_packets(rate, bytes, time), time),
+        }
+    }
+
+    /// The rate of `bytes` that passed within `time`; but no other than is known where packets explain it, which come at once: what
+    /// begins in the last one of the bytes before seems to take no time, and what ends in one that others share waits for them.
+    fn in_packets(&self, rate: f64, bytes: u64, time: Duration) -> f64 {
+        let Some(known) = self.busy_rate else {
+            return rate;
+        };
+        let least = rate_of(bytes.saturating_sub(PACKET), time).unwrap_or(0.0);
+        let most = rate_of(bytes.saturating_add(PACKET), time).unwrap_or(rate);
+        let nearest = known.clamp(least, most);
+        if is_change(known, rate) && !is_change(known, nearest) {
+            nearest
+        } else {
+            rate
         }
     }
 
@@ -371,7 +391,7 @@ impl LinkEstimator {
         } else if rate > known {
             self.news_needed = 1;
         }
-        let changed = rate > known * CHANGE || rate < known / CHANGE;
+        let changed = is_change(known, rate);
         let weight = weight_of(time);
         let distrusted = self.distrust_falls && rate < known;
         let weight = if distrusted {
@@ -639,6 +659,10 @@ fn beyond(bound: f64) -> f64 {
 /// What a rate over `time` counts: over a short one, timers and schedulers do as much to it as the link.
 fn weight_of(time: Duration) -> f64 {
     (time.as_secs_f64() / FULL_SAMPLE.as_secs_f64()).clamp(LEAST_WEIGHT, 1.0)
+}
+
+fn is_change(known: f64, rate: f64) -> bool {
+    rate > known * CHANGE || rate < known / CHANGE
 }
 
 fn smooth(estimate: &mut Option<f64>, sample: f64) {

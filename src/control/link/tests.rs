@@ -27,6 +27,23 @@ fn a_link_that_becomes_slow_is_known_by_a_handful_of_lone_blocks() {
 }
 
 #[test]
+fn what_ends_or_begins_in_the_middle_of_a_packet_is_no_other_rate() {
+    // 100 kbit/s: a packet takes 116 ms, and what is in it comes at once.
+    let mut link = LinkEstimator::default();
+    link.record_delivery(20_000, Duration::from_millis(1600), Fed::Backlogged);
+    for fed in [Fed::Backlogged, Fed::Overlapping] {
+        for (bytes, millis) in [(677, 3), (750, 116), (2000, 47)] {
+            link.record_delivery(bytes, Duration::from_millis(millis), fed);
+            let rate = link.likely_rate();
+            assert!((rate / 12_500.0 - 1.0).abs() < 0.01, "{bytes} B: {rate}");
+        }
+    }
+    // What no packet explains is another link.
+    link.record_delivery(20_000, Duration::from_millis(160), Fed::Backlogged);
+    assert!(link.likely_rate() > 50e3);
+}
+
+#[test]
 fn the_minimum_forgets_a_route_that_is_gone() {
     let mut rtt = RttEstimator::default();
     let at = |secs| Time::ZERO + Duration::from_secs(secs);
