@@ -32,8 +32,8 @@ const HYSTERESIS: f64 = 2.0;
 /// about (docs/decisions.md).
 const TYPICAL_WORTH: f64 = 0.4;
 /// While there is plenty, a connection may hold so much more than it does, so that none of its contexts must give way
-/// before it is granted room for another: what the one of zstd 9 takes with histories of the default length.
-const SLACK: usize = 1792 << 10;
+/// before it is granted room for another: what the one of zstd 15 takes with histories of the default length.
+const SLACK: usize = 2688 << 10;
 /// This part of the memory to send with is plenty, if it is free. Arbitrary.
 const PLENTY: usize = 2;
 

@@ -231,6 +231,28 @@ impl SendHistory {
         here + RECENT_MEMORY <= self.most.0 && there + RECENT_MEMORY <= self.most.1
     }
 
+    /// Whether a context of `arm` has yet to be granted room, were it the only one.
+    pub(in crate::session) fn lacks_room(&self, arm: Arm, group: GroupId) -> bool {
+        let is_it = |slot: &SendSlot| slot.arm == arm && slot.group == group;
+        if !arm.history || self.slots.iter().any(is_it) || !self.has_room(arm) {
+            return false;
+        }
+        let (here, _) = context_memory(arm, self.window_log);
+        here + RECENT_MEMORY > self.limit()
+    }
+
+    /// Takes note of the memory that one more context of `arm` would take, if there is not so much.
+    pub(in crate::session) fn miss(&mut self, arm: Arm, group: GroupId) {
+        let memory = context_memory(arm, self.window_log);
+        let needed = self.reckoned(Some((group, memory))).0;
+        if needed > self.limit() {
+            self.missed = self.missed.max(needed);
+        }
+        if self.lacks_room(arm, group) && !self.roomless.contains(&arm) {
+            self.roomless.push(arm);
+        }
+    }
+
     /// Memory reckoned for all slots, here and at the peer, and one more.
     fn reckoned(&self, one_more: Option<(GroupId, (usize, usize))>) -> (usize, usize) {
         let slots = self.slots.iter().map(|slot| (slot.group, slot.memory));
@@ -318,16 +340,12 @@ impl SendHistory {
         if !self.has_room(arm) {
             return None;
         }
-        let memory = context_memory(arm, self.window_log);
-        let needed = self.reckoned(Some((group, memory))).0;
-        let limit = self.limit();
-        if needed > limit {
-            self.missed = self.missed.max(needed);
-        }
-        if memory.0 + RECENT_MEMORY > limit {
-            self.roomless.push(arm);
+        self.miss(arm, group);
+        if self.lacks_room(arm, group) {
             return None;
         }
+        let memory = context_memory(arm, self.window_log);
+        let limit = self.limit();
         // Those that were not used for longest give way.
         let mut evicted = Vec::new();
         loop {

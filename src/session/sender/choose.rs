@@ -108,7 +108,23 @@ impl Sender {
             ..self.situation_of(now, stream, path)
         };
         stream.latest_block = (wanted.plain_len, wanted.texture);
-        let choice = stream.policy.choose(&situation, &mut rng);
+        let mut choice = stream.policy.choose(&situation, &mut rng);
+        // Without its history an arm costs something else: another may be better then.
+        let mut lacking = Vec::new();
+        let group = stream.send.group;
+        while adaptive && self.history.lacks_room(self.arms[choice.arm], group) {
+            let arm = self.arms[choice.arm];
+            if lacking.contains(&arm) {
+                break;
+            }
+            lacking.push(arm);
+            let roomless = [situation.roomless, &lacking].concat();
+            let situation = Situation {
+                roomless: &roomless,
+                ..situation
+            };
+            choice = stream.policy.choose(&situation, &mut rng);
+        }
         let mut planned = Vec::new();
         if let Some(allowance) = allowance {
             stream
@@ -119,6 +135,9 @@ impl Sender {
             .trace
             .is_on()
             .then(|| Decision::new(stream, &situation, choice));
+        for arm in lacking {
+            self.history.miss(arm, group);
+        }
         self.shadows.planned = planned;
         self.trace.extend(decision);
         self.rng = rng;
