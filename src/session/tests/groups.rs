@@ -423,3 +423,33 @@ fn groups_that_are_not_there_and_histories_of_others_are_refused() {
     });
     assert!(many.is_some());
 }
+
+#[cfg(feature = "zstd")]
+#[test]
+fn an_arm_whose_history_lacks_room_is_not_taken_without_it() {
+    use crate::codecs::CodecId;
+    use crate::control::{CostConfig, Fed, PeerKnowledge};
+
+    let [strong, light] = [15, 1].map(|level| Arm::new(CodecId::ZSTD, level).with_history());
+    let (memory, _) = crate::codecs::context_memory_estimate(strong, 17);
+    let mut known = PeerKnowledge::default();
+    // 100 kbit/s.
+    let second = Duration::from_secs(1);
+    known.link.record_delivery(12_500, second, Fed::Backlogged);
+    let config = config(PolicyConfig::Cost(CostConfig::default()))
+        .arms(vec![strong, light])
+        .knowledge(known);
+    let text: Vec<u8> = messages(5, 1000).concat();
+    for (room, taken) in [(usize::MAX, strong), (memory, light)] {
+        let mut pair = Pair::new(&config);
+        pair.a.session.set_history_memory(room);
+        let id = pair.open();
+        pair.send(id, &text[..60_000]);
+        pair.settle();
+        let stats = pair.a.session.stream_stats(id).expect("an open one");
+        let used: Vec<Arm> = stats.arms.iter().map(|stats| stats.arm).collect();
+        assert_eq!(used, [taken], "{room} bytes");
+        let uses = pair.a.session.history_use(pair.now);
+        assert_eq!(uses.wanted > uses.limit, taken == light, "{uses:?}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::model::{Expected, Known};
 use super::{BlockClass, LEAST_HORIZON, Models, Objective, Stages, Times};
-use crate::codecs::{Arm, Length, TypicalRow};
+use crate::codecs::{Arm, Length, Typical, TypicalRow};
 use crate::control::policy::{Prior, Situation};
 
 /// A rest of less than so much of the block is another kind of block. Arbitrary.
@@ -32,8 +32,8 @@ impl<'a> Kinds<'a> {
         }
     }
 
-    /// .. for an arm of this kind.
-    pub(super) fn expect(&self, arm: Arm, row: &TypicalRow) -> Expected {
+    /// What is expected of an arm, of which this is typical at their length.
+    pub(super) fn expect(&self, arm: Arm, typical: &Typical) -> Expected {
         let known = if arm.history {
             &self.with_history
         } else if arm.dictionary {
@@ -41,7 +41,7 @@ impl<'a> Kinds<'a> {
         } else {
             &self.alone
         };
-        known.expect(arm, &row.at(self.len))
+        known.expect(arm, typical)
     }
 }
 
@@ -150,7 +150,7 @@ impl<'a> Follow<'a> {
                 )
             }
             Rest::Tail(kinds) => {
-                let tail = kinds.expect(arm, row);
+                let tail = kinds.expect(arm, &row.at(kinds.len));
                 let of = |wire_len: f64| {
                     let times = Times {
                         encode_nanos: 0.0,

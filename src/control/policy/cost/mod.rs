@@ -307,18 +307,12 @@ impl Cost {
             }
             let typical = row.at(plain_len);
             let typical_decode = typical.decode_nanos;
-            let mut expected = kinds.expect(candidate.arm, row);
-            let mut later = expected;
-            if candidate.arm.history && !situation.live.contains(&candidate.arm) {
+            let mut expected = kinds.expect(candidate.arm, &typical);
+            let begins = candidate.arm.history && !situation.live.contains(&candidate.arm);
+            if begins {
                 let begin = row.at(prime_len).encode_nanos / LEAST_HORIZON;
                 expected.encode_nanos += begin;
                 expected.least_encode_nanos += begin;
-                later = expected;
-                if let (Some(_), Some(row)) = (&follow, candidate.alone) {
-                    let alone = kinds.expect(candidate.arm.alone(), row);
-                    expected.wire_len = alone.wire_len;
-                    expected.least_wire_len = alone.least_wire_len;
-                }
             }
             let decode_nanos = situation
                 .decode
@@ -352,8 +346,14 @@ impl Cost {
                 }
                 Some(follow) => {
                     let beginning = Beginning {
-                        first: expected,
-                        later,
+                        first: match candidate.alone.filter(|_| begins) {
+                            Some(row) => {
+                                let alone = kinds.expect(candidate.arm.alone(), &row.at(plain_len));
+                                expected.as_long_as(&alone)
+                            }
+                            None => expected,
+                        },
+                        later: expected,
                         decode_nanos,
                     };
                     let arm = (candidate.arm, row);

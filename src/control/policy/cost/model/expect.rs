@@ -46,6 +46,15 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
+    /// The same times, and as many bytes as of `other`.
+    pub(crate) const fn as_long_as(self, other: &Self) -> Self {
+        Self {
+            wire_len: other.wire_len,
+            least_wire_len: other.least_wire_len,
+            ..self
+        }
+    }
+
     /// As the stages take it, where decoding takes so long.
     pub(crate) const fn times(&self, decode_nanos: f64) -> Times {
         Times {
