@@ -447,8 +447,8 @@ fn an_arm_whose_history_lacks_room_is_not_taken_without_it() {
         pair.send(id, &text[..60_000]);
         pair.settle();
         let stats = pair.a.session.stream_stats(id).expect("an open one");
-        let used: Vec<Arm> = stats.arms.iter().map(|stats| stats.arm).collect();
-        assert_eq!(used, [taken], "{room} bytes");
+        let arms: Vec<Arm> = stats.arms.iter().map(|stats| stats.arm).collect();
+        assert_eq!(arms, [taken], "{room} bytes");
         let uses = pair.a.session.history_use(pair.now);
         assert_eq!(uses.wanted > uses.limit, taken == light, "{uses:?}");
     }
