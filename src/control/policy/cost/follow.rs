@@ -13,7 +13,7 @@ const HIDDEN: f64 = 0.25;
 /// What is known of blocks of one content and length, by what they are encoded with.
 pub(super) struct Kinds<'a> {
     len: Length,
-    pub(super) alone: Known<'a>,
+    alone: Known<'a>,
     with_history: Known<'a>,
     with_dictionary: Known<'a>,
 }
