@@ -2,7 +2,7 @@
 //!
 //! What an application sends is taken up by the driver, and what arrives is handed over by it. Where the two are tasks on two threads, every message goes from one
 //! processor's cache to another's, and each waits for the other to be woken. So an application that finds its queue full, or nothing to receive, lets the driver have its turn first,
-//! on the spot, and goes on with what came of it.
+//! on the spot, and goes on with what came of it. What the driver's task was woken for may be done by then: it has no turn of its own for that.
 
 use core::fmt;
 use core::future::Future;
@@ -11,6 +11,7 @@ use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Wake;
 
 use tokio::runtime::{Handle, Id};
 
@@ -22,10 +23,65 @@ const MOST_HELPS: u32 = 16;
 
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// What wakes the driver's task, and remembers it: what a helper has seen to meanwhile need not be looked for again.
+struct Bell {
+    task: Waker,
+    rung: AtomicBool,
+}
+
+impl Bell {
+    fn new(task: &Waker) -> Arc<Self> {
+        Arc::new(Self {
+            task: task.clone(),
+            rung: AtomicBool::new(true),
+        })
+    }
+
+    /// Whether it has rung since the last time: what it rang for is seen by a turn that begins now.
+    fn answer(&self) -> bool {
+        self.rung.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+/// The driver, and what rings for it.
+struct Post {
+    driver: Driver,
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+impl Post {
+    fn new(driver: Driver, task: &Waker) -> Self {
+        let bell = Bell::new(task);
+        let waker = Waker::from(Arc::clone(&bell));
+        Self {
+            driver,
+            bell,
+            waker,
+        }
+    }
+
+    fn poll(&mut self) -> Poll<()> {
+        let mut cx = Context::from_waker(&self.waker);
+        self.driver.as_mut().poll(&mut cx)
+    }
+}
+
 #[derive(Default)]
 struct Seat {
-    /// With what wakes its task; not here while somebody polls it.
-    driver: Option<(Driver, Waker)>,
+    /// Not here while somebody polls it.
+    post: Option<Post>,
     /// The driver's task came while an application polled.
     missed: Option<Waker>,
     /// The driver has ended, or its task has.
@@ -52,22 +108,22 @@ impl fmt::Debug for Helm {
 impl Helm {
     /// Has the driver take a turn on this thread, unless it is at it on another one, has had many, or does not run here. Whether it had one.
     pub(super) fn help(&self) -> bool {
-        let (mut driver, task) = {
+        let mut post = {
             let mut seat = lock(&self.seat);
             let is_here = Handle::try_current().is_ok_and(|here| Some(here.id()) == seat.runtime);
             if seat.helps >= MOST_HELPS || !is_here {
                 return false;
             }
-            let Some(taken) = seat.driver.take() else {
+            let Some(post) = seat.post.take() else {
                 return false;
             };
             seat.helps += 1;
-            taken
+            post
         };
         self.is_helped.store(true, Ordering::Relaxed);
+        post.bell.answer();
         // Whatever it waits for wakes its own task.
-        let mut cx = Context::from_waker(&task);
-        let polled = catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(&mut cx)));
+        let polled = catch_unwind(AssertUnwindSafe(|| post.poll()));
         self.is_helped.store(false, Ordering::Relaxed);
         // A panic ends the connection, as it does in the driver's task, and not who has helped.
         let has_ended = !matches!(polled, Ok(Poll::Pending));
@@ -75,16 +131,16 @@ impl Helm {
             let mut seat = lock(&self.seat);
             seat.is_over |= has_ended;
             let over = if seat.is_over {
-                Some((driver, task))
+                Some(post)
             } else {
-                seat.driver = Some((driver, task));
+                seat.post = Some(post);
                 None
             };
             (seat.missed.take(), over)
         };
-        if let Some((driver, task)) = over {
+        if let Some(Post { driver, bell, .. }) = over {
             drop(driver);
-            task.wake();
+            bell.task.wake_by_ref();
         }
         if let Some(task) = missed {
             task.wake();
@@ -118,31 +174,37 @@ impl Future for Steering {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let first = self.driver.take();
         let helm = &self.shared.helm;
-        let (mut driver, mut task) = {
+        let mut post = {
             let mut seat = lock(&helm.seat);
             seat.helps = 0;
             if let Some(driver) = first {
                 seat.runtime = Handle::try_current().ok().map(|here| here.id());
-                (driver, cx.waker().clone())
+                Post::new(driver, cx.waker())
             } else if seat.is_over {
                 return Poll::Ready(());
-            } else if let Some(taken) = seat.driver.take() {
-                taken
+            } else if let Some(mut post) = seat.post.take() {
+                if !post.bell.task.will_wake(cx.waker()) {
+                    post = Post::new(post.driver, cx.waker());
+                }
+                post
             } else {
                 seat.missed = Some(cx.waker().clone());
                 return Poll::Pending;
             }
         };
-        task.clone_from(cx.waker());
         // What panics here is dropped with its streams told, and this with it.
-        let polled = driver.as_mut().poll(cx);
+        let polled = if post.bell.answer() {
+            post.poll()
+        } else {
+            Poll::Pending
+        };
         let mut seat = lock(&helm.seat);
         if polled.is_ready() {
             seat.is_over = true;
             drop(seat);
-            drop(driver);
+            drop(post);
         } else {
-            seat.driver = Some((driver, task));
+            seat.post = Some(post);
         }
         polled
     }
@@ -150,12 +212,12 @@ impl Future for Steering {
 
 impl Drop for Steering {
     fn drop(&mut self) {
-        let driver = {
+        let post = {
             let mut seat = lock(&self.shared.helm.seat);
             seat.is_over = true;
-            seat.driver.take()
+            seat.post.take()
         };
-        drop(driver);
+        drop(post);
     }
 }
 
@@ -180,15 +242,17 @@ mod tests {
 
     /// What a driver does at each turn, which is told there, and whether it has been dropped.
     struct Turns {
-        turn: Box<dyn FnMut() -> Poll<()> + Send>,
+        turn: Box<dyn FnMut(&Waker) -> Poll<()> + Send>,
+        waker: Arc<Mutex<Option<Waker>>>,
         dropped: Arc<AtomicBool>,
     }
 
     impl Future for Turns {
         type Output = ();
 
-        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-            (self.turn)()
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            *lock(&self.waker) = Some(cx.waker().clone());
+            (self.turn)(cx.waker())
         }
     }
 
@@ -202,14 +266,21 @@ mod tests {
         shared: Arc<Shared>,
         steering: Pin<Box<Steering>>,
         woken: Arc<Woken>,
+        waker: Arc<Mutex<Option<Waker>>>,
         dropped: Arc<AtomicBool>,
     }
 
     impl Stage {
-        fn new(turn: impl FnMut() -> Poll<()> + Send + 'static) -> Self {
+        fn new(mut turn: impl FnMut() -> Poll<()> + Send + 'static) -> Self {
+            Self::with_waker(move |_| turn())
+        }
+
+        fn with_waker(turn: impl FnMut(&Waker) -> Poll<()> + Send + 'static) -> Self {
             let (shared, dropped) = (Arc::new(Shared::new(1, 1, 1)), Arc::default());
+            let waker = Arc::default();
             let turns = Turns {
                 turn: Box::new(turn),
+                waker: Arc::clone(&waker),
                 dropped: Arc::clone(&dropped),
             };
             let steering = Steering::new(Arc::clone(&shared), Box::pin(turns));
@@ -217,6 +288,7 @@ mod tests {
                 shared,
                 steering: Box::pin(steering),
                 woken: Arc::default(),
+                waker,
                 dropped,
             }
         }
@@ -226,6 +298,12 @@ mod tests {
             self.steering
                 .as_mut()
                 .poll(&mut Context::from_waker(&waker))
+        }
+
+        /// Something has come that the driver waits for.
+        fn ring(&self) {
+            let waker = lock(&self.waker).clone();
+            waker.expect("it has had a turn").wake();
         }
 
         fn help_on_another_thread(&self) -> JoinHandle<bool> {
@@ -274,11 +352,60 @@ mod tests {
         for _ in 0..2 {
             let helped = (0..100).filter(|_| stage.shared.helm.help()).count();
             assert_eq!(helped, MOST_HELPS as usize);
+            stage.ring();
             assert!(stage.poll().is_pending());
         }
         assert_eq!(turns.load(Ordering::SeqCst), 3 + 2 * MOST_HELPS);
         drop(stage.steering);
         assert!(stage.dropped.load(Ordering::SeqCst) && !stage.shared.helm.help());
+    }
+
+    #[tokio::test]
+    async fn the_task_has_no_turn_for_what_a_helper_has_seen_to() {
+        let turns = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&turns);
+        let mut stage = Stage::with_waker(move |waker| {
+            // The fourth is not enough for all there is to do.
+            if counted.fetch_add(1, Ordering::SeqCst) == 3 {
+                waker.wake_by_ref();
+            }
+            Poll::Pending
+        });
+        let had = || turns.load(Ordering::SeqCst);
+        assert!(stage.poll().is_pending() && had() == 1);
+        stage.ring();
+        assert!(stage.shared.helm.help() && had() == 2);
+        assert!(stage.poll().is_pending() && had() == 2, "seen to");
+        stage.ring();
+        assert!(stage.poll().is_pending() && had() == 3, "and this is not");
+        assert!(stage.shared.helm.help() && had() == 4);
+        assert!(stage.poll().is_pending() && had() == 5, "nor is its rest");
+        assert!(stage.poll().is_pending() && had() == 5);
+        assert_eq!(stage.woken(), 3);
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_it_is_helped_is_its_tasks() {
+        let (mut stage, begins, end) = slow();
+        assert!(stage.poll().is_pending());
+        let helper = stage.help_on_another_thread();
+        begins.recv().expect("a turn");
+        stage.ring();
+        end.send(()).expect("it waits");
+        assert!(helper.join().expect("no panic"));
+        end.send(()).expect("it will wait");
+        assert!(stage.poll().is_pending());
+        begins.try_recv().expect("a turn");
+    }
+
+    #[tokio::test]
+    async fn another_task_is_woken_from_then_on() {
+        let mut stage = Stage::new(|| Poll::Pending);
+        assert!(stage.poll().is_pending());
+        let before = core::mem::take(&mut stage.woken);
+        assert!(stage.poll().is_pending());
+        stage.ring();
+        assert!(stage.woken() == 1 && before.0.load(Ordering::SeqCst) == 0);
     }
 
     #[test]
