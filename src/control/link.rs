@@ -312,8 +312,14 @@ impl LinkEstimator {
                     passage.shown *= BOUND_DECAY;
                 }
                 let passed = self.in_packets(rate, bytes, time);
-                if self.busy_rate.is_some_and(|known| passed > known) {
-                    smooth(&mut self.busy_rate, passed);
+                if let Some(known) = self.busy_rate.filter(|known| passed > *known) {
+                    // Another link altogether, or what timers and schedulers do over a short time.
+                    let weight = if passed > FAR * known {
+                        1.0
+                    } else {
+                        weight_of(time)
+                    };
+                    self.busy_rate = Some(known + RATE_GAIN * weight * (passed - known));
                 }
                 if fed == Fed::EndBound {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
@@ -612,6 +618,11 @@ impl LinkEstimator {
         }
         let bound = self.bound().and_then(BytesPerSec::new);
         bound.map_or(LinkRate::Unknown, LinkRate::AtLeast)
+    }
+
+    /// Whether it has shown its rate under backlog.
+    pub(crate) const fn was_busy(&self) -> bool {
+        self.busy_rate.is_some()
     }
 
     /// Whether it was seen to carry so much that it is the ends that are slow, mostly.

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use crate::control::{Fed, LinkEstimator, LinkRate, RttEstimator};
-use crate::units::Time;
+use crate::units::{Time, saturating_nanos};
 use crate::wire::{Ack, ProbeReply, WireError};
 
 /// Blocks remembered; of more than that the oldest go unmeasured. A peer that never acknowledges
@@ -119,6 +119,8 @@ struct LastAck {
     wire_bytes: u64,
     received_nanos: u64,
     waited_nanos: u64,
+    /// How long its last block was on the way beyond the least, if it had to wait there for others; otherwise zero.
+    queued: Duration,
 }
 
 /// What has come since the receiver last waited for bytes: then none lay in front of it, so what came
@@ -129,6 +131,8 @@ struct Delivery {
     nanos: u64,
     written: Duration,
     fed: Fed,
+    /// Whether blocks waited for others on the link, at its beginning and at its end, and no pause between them was longer than that.
+    queued: bool,
     /// Whether the receiver was found to be the bottleneck meanwhile.
     receiver_bound: bool,
 }
@@ -139,6 +143,7 @@ impl Delivery {
         nanos: 0,
         written: Duration::ZERO,
         fed: Fed::Backlogged,
+        queued: true,
         receiver_bound: false,
     };
 }
@@ -198,6 +203,8 @@ impl LinkQueue {
 /// A train of blocks that took so much longer to arrive than to be written was stretched by the
 /// link: it is the bottleneck, and the time of arrival shows its rate.
 const STRETCH: f64 = 1.5;
+/// A block that was on its way for so many times as long as the link takes for it by itself had to wait there for others.
+const QUEUED: f64 = 1.5;
 /// What the first one-way time counts as, ns.
 const ONE_WAY_ORIGIN: i128 = 10_000_000_000;
 /// A receiver that waits for a smaller share of the time is the bottleneck. Arbitrary.
@@ -440,7 +447,7 @@ impl Inflight {
     ) -> Result<(), WireError> {
         self.check(ack)?;
         self.acked = ack.frames;
-        let mut fed = Fed::Backlogged;
+        let (mut fed, mut pause) = (Fed::Backlogged, Duration::ZERO);
         let (mut first, mut last) = (None, None);
         while let Some(block) = self
             .blocks
@@ -449,6 +456,7 @@ impl Inflight {
         {
             let alone = block.apart && block.fed == Fed::Overlapping;
             fed = fed.and(if alone { Fed::Idle } else { block.fed });
+            pause = pause.max(block.pause.map_or(Duration::ZERO, |(pause, _)| pause));
             // A flight begins with a block that had the link to itself.
             if block.apart || first.is_none() {
                 first = Some(*block);
@@ -495,6 +503,10 @@ impl Inflight {
             .zip(self.acked_written)
             .map(|(last, before)| last.saturating_since(before));
         self.acked_written = last.written.or(self.acked_written);
+        let on_way = last
+            .begun
+            .and_then(|begun| link.queued(self.one_way(begun, ack.received_nanos)));
+        let mut queued = Duration::ZERO;
         if let Some(before) = self.last_ack.filter(|_| ack.wire_bytes <= position) {
             let delta = (
                 ack.wire_bytes.checked_sub(before.wire_bytes),
@@ -502,12 +514,17 @@ impl Inflight {
                 ack.waited_nanos.checked_sub(before.waited_nanos),
             );
             if let (Some(bytes), Some(nanos), Some(waited)) = delta {
+                // What it takes by itself at the rate at which all came.
+                let alone = last.wire_len as f64 * nanos as f64 / bytes.max(1) as f64;
+                let late = on_way.filter(|time| saturating_nanos(*time) as f64 > QUEUED * alone);
+                queued = late.unwrap_or_default();
                 let known = self.delivery.unwrap_or(Delivery::NONE);
                 let delivery = Delivery {
                     bytes: known.bytes.saturating_add(bytes),
                     nanos: known.nanos.saturating_add(nanos),
                     written: known.written + written_within.unwrap_or_default(),
                     fed: known.fed.and(fed),
+                    queued: known.queued && pause < queued.min(before.queued),
                     ..known
                 };
                 // A receiver that does not say how long it waits is taken for one that does wait.
@@ -526,6 +543,7 @@ impl Inflight {
             wire_bytes: ack.wire_bytes,
             received_nanos: ack.received_nanos,
             waited_nanos: ack.waited_nanos,
+            queued,
         });
         if self.acked == self.sent {
             self.queue.bytes = 0.0;
@@ -567,6 +585,8 @@ impl Inflight {
             self.train = None;
             if delivery.receiver_bound {
                 delivery.fed.and(Fed::Overlapping)
+            } else if delivery.queued && delivery.fed != Fed::Idle && link.was_busy() {
+                Fed::Backlogged
             } else {
                 delivery.fed
             }
@@ -735,6 +755,64 @@ mod tests {
         // Within what the blocks' own time in the least round trip makes of it.
         let shown = link.link_rate().expect("a bound").get();
         assert!(shown < 10.0 * RATE, "{shown}");
+    }
+
+    /// What a link of 1 MB/s is taken for that was taken for twice that, where blocks of 1 ms each leave so many ahead of the one that arrives, or `pause` later.
+    fn under_way(ahead: usize, pause: Duration) -> f64 {
+        const LEN: usize = 1000;
+        let micros = Duration::from_micros;
+        let (way, on_link) = (micros(800), micros(1000));
+        let mut inflight = Inflight::default();
+        let mut link = LinkEstimator::default();
+        link.record_delivery(200_000, micros(100_000), Fed::Backlogged);
+        let mut rtt = RttEstimator::default();
+        inflight.on_probe(1, 0, 20);
+        let mut now = Time::from_nanos(1_000_000);
+        inflight.on_written(now, 20, None);
+        let reply = ProbeReply {
+            id: 1,
+            received_nanos: (now + way).as_nanos(),
+            held_nanos: 0,
+            load_permille: 0,
+            codec_budget: 0,
+            decoded: Vec::new(),
+        };
+        inflight.on_probe_reply(now + way * 2, &reply, &mut rtt, &mut link);
+        let mut arrivals = vec![now + way];
+        let mut position = 20;
+        for number in 1..=200 {
+            // The blocks before are acknowledged four at a time, once they have come.
+            let before = arrivals[arrivals.len().saturating_sub(ahead)];
+            now = now.max(before + pause);
+            position += LEN as u64;
+            inflight.on_block(LEN, LEN, position, Fed::Overlapping);
+            inflight.on_written(now, position, rtt.min());
+            let on_its_way = (now + way).max(*arrivals.last().expect("a first"));
+            arrivals.push(on_its_way + on_link);
+            if number % 4 == 0 {
+                let received = arrivals[number - 3];
+                let ack = Ack {
+                    frames: number as u64 - 3,
+                    wire_bytes: position - 3 * LEN as u64,
+                    received_nanos: received.as_nanos(),
+                    ..Ack::default()
+                };
+                let came = now.max(received + way);
+                inflight
+                    .on_ack(came, &ack, position, &mut rtt, &mut link)
+                    .expect("of what was sent");
+            }
+        }
+        link.link_rate().expect("it is known").get()
+    }
+
+    #[test]
+    fn blocks_that_wait_for_others_on_the_link_show_its_rate() {
+        let queued = under_way(3, Duration::ZERO);
+        assert!((queued / 1e6 - 1.0).abs() < 0.05, "{queued}");
+        // Nothing is on the link for a quarter of the time.
+        let paced = under_way(2, Duration::from_micros(500));
+        assert!((paced / 2e6 - 1.0).abs() < 0.05, "{paced}");
     }
 
     #[test]
