@@ -240,9 +240,11 @@ mod tests {
         }
     }
 
+    type Turn = Box<dyn FnMut(&Waker) -> Poll<()> + Send>;
+
     /// What a driver does at each turn, which is told there, and whether it has been dropped.
     struct Turns {
-        turn: Box<dyn FnMut(&Waker) -> Poll<()> + Send>,
+        turn: Turn,
         waker: Arc<Mutex<Option<Waker>>>,
         dropped: Arc<AtomicBool>,
     }
