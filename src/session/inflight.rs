@@ -203,7 +203,7 @@ impl LinkQueue {
 /// A train of blocks that took so much longer to arrive than to be written was stretched by the
 /// link: it is the bottleneck, and the time of arrival shows its rate.
 const STRETCH: f64 = 1.5;
-/// A block that was on its way for so many times as long as the link takes for it by itself had to wait there for others.
+/// A block that was on its way for so many times as long as the link takes for it by itself had to wait there for others. Arbitrary.
 const QUEUED: f64 = 1.5;
 /// What the first one-way time counts as, ns.
 const ONE_WAY_ORIGIN: i128 = 10_000_000_000;
