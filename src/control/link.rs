@@ -312,15 +312,7 @@ impl LinkEstimator {
                     passage.shown *= BOUND_DECAY;
                 }
                 let passed = self.in_packets(rate, bytes, time);
-                if let Some(known) = self.busy_rate.filter(|known| passed > *known) {
-                    // Another link altogether, or what timers and schedulers do over a short time.
-                    let weight = if passed > FAR * known {
-                        1.0
-                    } else {
-                        weight_of(time)
-                    };
-                    self.busy_rate = Some(known + RATE_GAIN * weight * (passed - known));
-                }
+                self.raise(passed, time);
                 if fed == Fed::EndBound {
                     // A link that is taken for slower than it is keeps the codec busy in vain, and
                     // would never show its rate: assume more until it does.
@@ -357,6 +349,18 @@ impl LinkEstimator {
             nearest
         } else {
             rate
+        }
+    }
+
+    /// Something passed faster than the link is taken for: another link altogether, or the chance of a few microseconds.
+    fn raise(&mut self, rate: f64, time: Duration) {
+        if let Some(known) = self.busy_rate.filter(|known| rate > *known) {
+            let weight = if rate > FAR * known {
+                1.0
+            } else {
+                weight_of(time)
+            };
+            self.busy_rate = Some(known + RATE_GAIN * weight * (rate - known));
         }
     }
 
@@ -458,16 +462,7 @@ impl LinkEstimator {
             return;
         };
         match self.busy_rate {
-            Some(known) if rate > known => {
-                // Another link altogether, or the chance of a few microseconds.
-                let weight = if rate > FAR * known {
-                    1.0
-                } else {
-                    weight_of(on_link)
-                };
-                self.busy_rate = Some(known + RATE_GAIN * weight * (rate - known));
-            }
-            Some(_) => {}
+            Some(_) => self.raise(rate, on_link),
             None => {
                 // What was taken for the least round trip may have had to wait for its turn.
                 let before = self.passage.map(|passage| passage.with(rtt_min));
