@@ -461,22 +461,21 @@ impl LinkEstimator {
         let Some(rate) = rate_of(bytes as u64, on_link) else {
             return;
         };
-        match self.busy_rate {
-            Some(_) => self.raise(rate, on_link),
-            None => {
-                // What was taken for the least round trip may have had to wait for its turn.
-                let before = self.passage.map(|passage| passage.with(rtt_min));
-                let this = Passage {
-                    bytes,
-                    rtt,
-                    shown: rate,
-                };
-                self.passage = before.filter(|before| before.shown >= rate).or(Some(this));
-                // What seemed slower was somebody's pause.
-                if rate > FAR * self.early.rate() {
-                    self.early = Early::default();
-                }
-            }
+        if self.busy_rate.is_some() {
+            self.raise(rate, on_link);
+            return;
+        }
+        // What was taken for the least round trip may have had to wait for its turn.
+        let before = self.passage.map(|passage| passage.with(rtt_min));
+        let this = Passage {
+            bytes,
+            rtt,
+            shown: rate,
+        };
+        self.passage = before.filter(|before| before.shown >= rate).or(Some(this));
+        // What seemed slower was somebody's pause.
+        if rate > FAR * self.early.rate() {
+            self.early = Early::default();
         }
     }
 
