@@ -110,6 +110,8 @@ pub enum LinkRate {
 pub struct LinkEstimator {
     send_rate: Option<f64>,
     busy_rate: Option<f64>,
+    /// How long the link was busy while that was measured.
+    busy_time: Duration,
     lower_bound: Option<f64>,
     passage: Option<Passage>,
     floor: Floor,
@@ -190,6 +192,7 @@ impl Default for LinkEstimator {
         Self {
             send_rate: None,
             busy_rate: None,
+            busy_time: Duration::ZERO,
             lower_bound: None,
             passage: None,
             floor: Floor::default(),
@@ -392,6 +395,7 @@ impl LinkEstimator {
             };
             if is_known {
                 self.busy_rate = Some(mean);
+                self.busy_time = span;
                 self.doubt.on_rate(0.0, mean);
             }
             return;
@@ -402,15 +406,15 @@ impl LinkEstimator {
             self.news_needed = 1;
         }
         let changed = is_change(known, rate);
-        let weight = weight_of(time);
         let distrusted = self.distrust_falls && rate < known;
-        let weight = if distrusted {
-            weight * DISTRUST
-        } else {
-            weight
-        };
+        let trust = if distrusted { DISTRUST } else { 1.0 };
+        let weight = weight_of(time) * trust;
         let gain = if changed { CHANGE_GAIN } else { RATE_GAIN };
-        let now = known + gain * weight * (rate - known);
+        self.busy_time = self.busy_time.saturating_add(time);
+        // What was measured within less time than this counts for less, too.
+        let share = time.as_secs_f64() / self.busy_time.as_secs_f64();
+        let gain = (gain * weight).max(share.min(CHANGE_GAIN) * trust);
+        let now = known + gain * (rate - known);
         self.busy_rate = Some(now);
         self.doubt.on_rate(known, now);
         if changed && weight >= 1.0 {
@@ -439,13 +443,16 @@ impl LinkEstimator {
         // So long that no scheduler or timer explains it.
         if on_link > CLEAR_SERIALISATION {
             if let Some(rate) = rate_of(bytes as u64, on_link) {
-                // A peer that was not scheduled looks the same, but not twice; a first time is believed where nothing speaks against it.
+                // A peer that was not scheduled looks the same, but not twice; once is believed where it fits what is known.
                 let again = self
                     .slow_flight
                     .replace(rate)
                     .is_some_and(|last| rate < last * 2.0 && last < rate * 2.0);
-                let is_first = self.busy_rate.is_none() && !self.is_contradicted(rate);
-                if again || is_first {
+                let fits = match self.busy_rate {
+                    Some(known) => !is_change(known, rate),
+                    None => !self.is_contradicted(rate),
+                };
+                if again || fits {
                     self.record_busy(rate, on_link);
                 }
             }

@@ -44,6 +44,34 @@ fn what_ends_or_begins_in_the_middle_of_a_packet_is_no_other_rate() {
 }
 
 #[test]
+fn one_slow_flight_says_as_much_as_it_fits_what_is_known() {
+    // 1 Mbit/s, taken for a fourth more; connections of one block each.
+    let mut link = LinkEstimator::default();
+    link.record_delivery(155_000, Duration::from_secs(1), Fed::Backlogged);
+    let mut connection = |bytes: u64| {
+        link.restart();
+        link.record_probe(Time::ZERO, Duration::from_millis(10));
+        let one_way = Duration::from_millis(10) + Duration::from_micros(8 * bytes);
+        link.record_flight(Time::from_nanos(1 << 30), bytes as usize, one_way);
+        link.likely_rate()
+    };
+    for _ in 0..12 {
+        connection(11_000);
+    }
+    let rate = connection(11_000);
+    assert!((rate / 125e3 - 1.0).abs() < 0.01, "{rate}");
+    // A peer that sleeps for ten times as long as the block takes.
+    link.restart();
+    link.record_probe(Time::ZERO, Duration::from_millis(10));
+    link.record_flight(
+        Time::from_nanos(1 << 30),
+        11_000,
+        Duration::from_millis(900),
+    );
+    assert!((link.likely_rate() / rate - 1.0).abs() < 1e-9);
+}
+
+#[test]
 fn the_minimum_forgets_a_route_that_is_gone() {
     let mut rtt = RttEstimator::default();
     let at = |secs| Time::ZERO + Duration::from_secs(secs);

@@ -65,7 +65,6 @@ enum Rest<'a> {
 pub(super) struct Beginning {
     pub(super) first: Expected,
     pub(super) later: Expected,
-    pub(super) decode_nanos: f64,
 }
 
 impl<'a> Follow<'a> {
@@ -98,7 +97,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Wire bytes of a block, in the mean of this one and those like it that follow.
-    pub(super) fn wire_len(&self, Beginning { first, later, .. }: &Beginning) -> f64 {
+    pub(super) fn wire_len(&self, Beginning { first, later }: &Beginning) -> f64 {
         let share = match &self.rest {
             Rest::Single | Rest::Run => self.share,
             Rest::Tail(_) => 1.0,
@@ -114,14 +113,10 @@ impl<'a> Follow<'a> {
         stages: &Stages,
         objective: Objective,
     ) -> (f64, f64) {
-        let Beginning {
-            first,
-            later,
-            decode_nanos,
-        } = beginning;
+        let Beginning { first, later } = beginning;
         let of = |stages: &Stages, times: Times| stages.cost(times, objective);
-        let likely = of(stages, first.times(*decode_nanos));
-        let least = of(stages, first.least_times(*decode_nanos));
+        let likely = of(stages, first.times());
+        let least = of(stages, first.least_times());
         let with = |then: f64, least_then: f64| {
             let share = self.share;
             (
@@ -130,10 +125,7 @@ impl<'a> Follow<'a> {
             )
         };
         match &self.rest {
-            Rest::Single => with(
-                of(stages, later.times(*decode_nanos)),
-                of(stages, later.least_times(*decode_nanos)),
-            ),
+            Rest::Single => with(of(stages, later.times()), of(stages, later.least_times())),
             Rest::Run => {
                 // The link has the one before to carry.
                 let steady = |times: Times| {
@@ -144,10 +136,7 @@ impl<'a> Follow<'a> {
                     };
                     of(&stages, times)
                 };
-                with(
-                    steady(later.times(*decode_nanos)),
-                    steady(later.least_times(*decode_nanos)),
-                )
+                with(steady(later.times()), steady(later.least_times()))
             }
             Rest::Tail(kinds) => {
                 let tail = kinds.expect(arm, &row.at(kinds.len));

@@ -199,7 +199,10 @@ struct Lengths<'a> {
 impl Lengths<'_> {
     fn expect(&self, len: Length) -> Expected {
         let known = self.models.known_of(self.class, len, &self.content);
-        known.expect(self.arm, &self.row.at(len))
+        let typical = self.row.at(len);
+        let decode = self.situation.decode;
+        let at_peer = decode.nanos(self.arm.codec, typical.decode_nanos);
+        known.expect(self.arm, &typical).at_peer(at_peer)
     }
 
     fn times(&self, len: usize) -> Times {
@@ -208,15 +211,9 @@ impl Lengths<'_> {
         // Much less than what lengths do to blocks without history, of which the typical figures are made.
         let cut = CUT.min(self.wire_len / 2.0);
         let rest = self.wire_len - cut;
-        let decode_nanos = self
-            .situation
-            .decode
-            .nanos(self.arm.codec, self.row.at(len).decode_nanos)
-            .unwrap_or(expected.decode_nanos);
         Times {
-            encode_nanos: expected.encode_nanos,
             wire_len: cut + rest * len.bytes() / self.situation.plain_len as f64,
-            decode_nanos,
+            ..expected.times()
         }
     }
 }

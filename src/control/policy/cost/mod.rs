@@ -24,7 +24,7 @@ pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use self::seen::Seen;
 use super::{Choice, Prior, Reason, Situation};
-use crate::codecs::{Arm, CodecId, Length, typical};
+use crate::codecs::{Arm, CodecId, Length, Typical, typical};
 use crate::control::{BurstTime, LinkRate};
 use crate::few::push_few;
 use crate::units::Time;
@@ -307,17 +307,16 @@ impl Cost {
             }
             let typical = row.at(plain_len);
             let typical_decode = typical.decode_nanos;
-            let mut expected = kinds.expect(candidate.arm, &typical);
+            let expect = |arm: Arm, typical: &Typical| {
+                let at_peer = situation.decode.nanos(arm.codec, typical.decode_nanos);
+                kinds.expect(arm, typical).at_peer(at_peer)
+            };
+            let mut expected = expect(candidate.arm, &typical);
             let begins = candidate.arm.history && !situation.live.contains(&candidate.arm);
+            let begin = row.at(prime_len).encode_nanos / LEAST_HORIZON;
             if begins {
-                let begin = row.at(prime_len).encode_nanos / LEAST_HORIZON;
-                expected.encode_nanos += begin;
-                expected.least_encode_nanos += begin;
+                expected = expected.later_by(begin);
             }
-            let decode_nanos = situation
-                .decode
-                .nanos(candidate.arm.codec, typical_decode)
-                .unwrap_or(expected.decode_nanos);
             let on_link = stages.link_nanos(expected.wire_len);
             let hardly = if on_link < SLOW_NANOS {
                 0.0
@@ -327,7 +326,7 @@ impl Cost {
             let too_dear = most_decode.is_some_and(|most| typical_decode > most.max(hardly))
                 || affordable
                     .decode_nanos
-                    .is_some_and(|most| decode_nanos > most);
+                    .is_some_and(|most| expected.decode_nanos > most);
             let over_budget = affordable
                 .encode_nanos
                 .is_some_and(|most| expected.encode_nanos > most);
@@ -340,21 +339,20 @@ impl Cost {
             let (costs, wire_len) = match &follow {
                 None => {
                     let of = |times| stages.cost(times, self.objective);
-                    let likely = of(expected.times(decode_nanos));
-                    let least = of(expected.least_times(decode_nanos));
+                    let likely = of(expected.times());
+                    let least = of(expected.least_times());
                     ((likely, least), expected.wire_len)
                 }
                 Some(follow) => {
                     let beginning = Beginning {
                         first: match candidate.alone.filter(|_| begins) {
                             Some(row) => {
-                                let alone = kinds.expect(candidate.arm.alone(), &row.at(plain_len));
-                                expected.as_long_as(&alone)
+                                let alone = expect(candidate.arm.alone(), &row.at(plain_len));
+                                expected.as_by_itself(&alone.later_by(begin))
                             }
                             None => expected,
                         },
                         later: expected,
-                        decode_nanos,
                     };
                     let arm = (candidate.arm, row);
                     let costs = follow.costs(arm, &beginning, stages, self.objective);
@@ -370,7 +368,7 @@ impl Cost {
                 least_cost,
                 encode_nanos: expected.encode_nanos,
                 wire_len,
-                decode_nanos,
+                decode_nanos: expected.decode_nanos,
                 measured_at: expected.measured_at,
             });
         }

@@ -39,37 +39,58 @@ pub(crate) struct Expected {
     pub(crate) least_wire_len: f64,
     pub(crate) encode_nanos: f64,
     pub(crate) least_encode_nanos: f64,
-    /// On this machine.
+    /// On this machine, until [`Self::at_peer`] says otherwise.
     pub(crate) decode_nanos: f64,
     pub(crate) measured_at: Option<Time>,
     pub(crate) samples: f32,
 }
 
 impl Expected {
-    /// The same times, and as many bytes as of `other`.
-    pub(crate) const fn as_long_as(self, other: &Self) -> Self {
+    /// With so much more to do before it is encoded, ns.
+    pub(crate) const fn later_by(self, nanos: f64) -> Self {
         Self {
-            wire_len: other.wire_len,
-            least_wire_len: other.least_wire_len,
+            encode_nanos: self.encode_nanos + nanos,
+            least_encode_nanos: self.least_encode_nanos + nanos,
             ..self
         }
     }
 
-    /// As the stages take it, where decoding takes so long.
-    pub(crate) const fn times(&self, decode_nanos: f64) -> Times {
+    /// What the arm makes of a block by itself, where it would make `alone` of it without its state: as many bytes, no sooner, decoded
+    /// as that is.
+    pub(crate) const fn as_by_itself(self, alone: &Self) -> Self {
+        Self {
+            wire_len: alone.wire_len,
+            least_wire_len: alone.least_wire_len,
+            encode_nanos: self.encode_nanos.max(alone.encode_nanos),
+            least_encode_nanos: self.least_encode_nanos.max(alone.least_encode_nanos),
+            decode_nanos: alone.decode_nanos,
+            ..self
+        }
+    }
+
+    /// Decoded within so many ns, if the peer has said so.
+    pub(crate) fn at_peer(self, decode_nanos: Option<f64>) -> Self {
+        Self {
+            decode_nanos: decode_nanos.unwrap_or(self.decode_nanos),
+            ..self
+        }
+    }
+
+    /// As the stages take it.
+    pub(crate) const fn times(&self) -> Times {
         Times {
             encode_nanos: self.encode_nanos,
             wire_len: self.wire_len,
-            decode_nanos,
+            decode_nanos: self.decode_nanos,
         }
     }
 
     /// .. if everything that is not known turns out well.
-    pub(crate) const fn least_times(&self, decode_nanos: f64) -> Times {
+    pub(crate) const fn least_times(&self) -> Times {
         Times {
             encode_nanos: self.least_encode_nanos,
             wire_len: self.least_wire_len,
-            decode_nanos,
+            decode_nanos: self.decode_nanos,
         }
     }
 }
