@@ -349,6 +349,17 @@ impl Session {
         self.is_connected() && !self.sender.is_idle()
     }
 
+    /// Whether only what comes from outside, or time, can give it more to do: no messages wait, no output and no event, and it is not
+    /// about to end.
+    pub fn is_settled(&self) -> bool {
+        self.state == State::Established
+            && self.is_connected()
+            && !self.ending.sent_go_away
+            && self.sender.is_idle()
+            && self.sender.output.len() == 0
+            && self.events.is_empty()
+    }
+
     /// Bytes that wait to be written.
     pub fn output_len(&self) -> usize {
         self.sender.output.len()

@@ -170,13 +170,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
     }
 
-    /// One round of the session's drain rule; whether anything moved.
+    /// One round of the session's drain rule; whether there may be more to do.
     fn round(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut moved = self.take_commands(cx);
-        moved |= self.poll_work(cx);
+        let has_taken = self.take_commands(cx);
+        let mut moved = has_taken | self.poll_work(cx);
         moved |= self.poll_another(cx);
         self.poll_farewell(cx);
-        moved |= self.poll_read(cx);
+        let has_read = self.poll_read(cx);
+        moved |= has_read;
         self.start_decoding();
         moved |= self.run_timers();
         self.sample_socket();
@@ -186,7 +187,24 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         moved |= self.take_events();
         moved |= self.poll_write(cx);
         self.watch_closing(moved);
-        moved
+        // Most rounds leave nothing but the question whether there is more of what there was.
+        let more = |this: &mut Self, cx: &mut Context<'_>| {
+            has_taken && this.take_commands(cx) || has_read && this.poll_read(cx)
+        };
+        moved && (!self.is_settled() || more(self, cx))
+    }
+
+    /// Whether another round would find no more than what wakes this when it comes, once it was asked for.
+    fn is_settled(&self) -> bool {
+        self.state == State::Open
+            && self.io.is_some()
+            && self.lane.is_none()
+            && self.closing.is_none()
+            && self.farewell.is_none()
+            && self.work.is_empty()
+            && !self.has_input
+            && !self.input_ended
+            && self.session.is_settled()
     }
 
     fn begin_close(&mut self) {
