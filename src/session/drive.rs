@@ -496,7 +496,8 @@ impl Session {
                 id,
                 received_nanos: received.as_nanos(),
                 held_nanos: saturating_nanos(now.saturating_since(received)),
-                load_permille: (self.sender.load.get() * 1000.0) as u16,
+                load_permille: ((self.sender.load.get() * 1000.0) as u64)
+                    .min(ProbeReply::FULL_LOAD),
                 codec_budget: self
                     .sender
                     .budget

@@ -253,6 +253,11 @@ impl Inflight {
         self.absurd
     }
 
+    /// The peer has said what cannot be.
+    pub(super) const fn on_absurd(&mut self) {
+        self.absurd += 1;
+    }
+
     /// Bytes of the blocks that are not acknowledged: plain before the first acknowledgement of any,
     /// since nothing is known of what they become, then wire bytes.
     pub(super) const fn ahead(&self) -> u64 {

@@ -313,11 +313,16 @@ impl Session {
             link_rate: known.link.link_rate(),
         });
         known.decode.fade();
-        let load = CpuLoad::new(f64::from(reply.load_permille) / 1000.0);
+        if reply.load_permille > ProbeReply::FULL_LOAD
+            || reply.codec_budget > ProbeReply::MOST_BUDGET
+        {
+            self.sender.inflight.on_absurd();
+        }
+        let load = CpuLoad::new(reply.load_permille.min(ProbeReply::FULL_LOAD) as f64 / 1000.0);
         self.peer_load = Some(load);
         self.path.peer_saturated = load.get() >= SATURATED;
-        let budget =
-            (reply.codec_budget > 0).then(|| BudgetRate::from_nanos_per_sec(reply.codec_budget));
+        let budget = reply.codec_budget.min(ProbeReply::MOST_BUDGET);
+        let budget = (budget > 0).then(|| BudgetRate::from_nanos_per_sec(budget));
         self.path.peer_budget.set(now, budget);
         reply
             .decoded

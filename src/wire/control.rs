@@ -74,12 +74,19 @@ pub struct ProbeReply {
     pub received_nanos: u64,
     /// How long it then waited for its reply to be written, ns.
     pub held_nanos: u64,
-    /// The replier's processor load, in thousandths.
-    pub load_permille: u16,
+    /// The replier's processor load, in thousandths, up to [`Self::FULL_LOAD`] if it is true.
+    pub load_permille: u64,
     /// Processor time per second that the replier grants to codecs, ns; 0 states no limit.
     pub codec_budget: u64,
     /// What decoding has cost the replier.
     pub decoded: Vec<DecodeReport>,
+}
+
+impl ProbeReply {
+    /// The load of a processor that never rests.
+    pub const FULL_LOAD: u64 = 1000;
+    /// The most that can be granted, ns per second: a million processors.
+    pub const MOST_BUDGET: u64 = 1_000_000 * 1_000_000_000;
 }
 
 /// Acknowledges frames; all counts are since the connection began.
@@ -324,7 +331,7 @@ impl Control {
                 id: fields.varint()?,
                 received_nanos: fields.varint()?,
                 held_nanos: fields.varint()?,
-                load_permille: fields.varint_to("load", 1000)? as u16,
+                load_permille: fields.varint()?,
                 codec_budget: fields.varint()?,
                 decoded: parse_reports(&mut fields)?,
             }),
@@ -389,7 +396,7 @@ impl Control {
                 put_varint(out, reply.id);
                 put_varint(out, reply.received_nanos);
                 put_varint(out, reply.held_nanos);
-                put_varint(out, u64::from(reply.load_permille.min(1000)));
+                put_varint(out, reply.load_permille);
                 put_varint(out, reply.codec_budget);
                 put_reports(out, &reply.decoded);
             }

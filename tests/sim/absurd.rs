@@ -4,6 +4,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -200,7 +201,7 @@ fn absurd_reports_are_counted_and_do_no_harm() {
             id: extreme(0),
             received_nanos: extreme(1),
             held_nanos: extreme(2),
-            load_permille: if round % 3 == 0 { 1000 } else { 0 },
+            load_permille: extreme(0),
             codec_budget: extreme(3),
             decoded: [
                 CodecId::ZSTD,
@@ -326,4 +327,42 @@ fn same_seed_same_decisions() {
     };
     let first = run(3);
     assert!(first == run(3), "two runs of one seed decide differently");
+}
+
+#[test]
+fn loads_and_budgets_beyond_all_bounds_are_clamped_and_counted() {
+    let counted = |load_permille, codec_budget| {
+        let said = Cell::new(0_u64);
+        let says = |_| {
+            said.set(said.get() + 1);
+            Some(Control::ProbeReply(ProbeReply {
+                id: u64::MAX,
+                received_nanos: 0,
+                held_nanos: 0,
+                load_permille,
+                codec_budget,
+                decoded: Vec::new(),
+            }))
+        };
+        let strange = Strange {
+            clock: &STEADY,
+            elapsed: Duration::from_micros(5),
+            says: &says,
+        };
+        let (session, _) = converse(&strange, &telecom(3000));
+        let stats = session.stats();
+        assert!(stats.peer_load.is_some_and(|load| load.get() <= 1.0));
+        // How often each counts, but for the first and last few, which are not heard.
+        (stats.absurd_reports as f64 / said.get() as f64).round() as u64
+    };
+    let (load, budget) = (ProbeReply::FULL_LOAD, ProbeReply::MOST_BUDGET);
+    // Replies to nothing are absurd by themselves.
+    for (load, budget, times) in [
+        (load, budget, 1),
+        (load + 1, 0, 2),
+        (0, budget + 1, 2),
+        (u64::MAX, u64::MAX, 2),
+    ] {
+        assert_eq!(counted(load, budget), times, "{load} {budget}");
+    }
 }

@@ -248,7 +248,7 @@ def parse_control(kind, body):
         text = "probe" + take("id", read.varint())
     elif kind == 2:
         text = "probe-reply" + take("id", read.varint()) + take("received", read.varint())
-        text += take("held", read.varint()) + take("load", read.varint_to(1000))
+        text += take("held", read.varint()) + take("load", read.varint())
         text += take("budget", read.varint()) + take("decoded", reports(read))
     elif kind == 3:
         text = "ack" + take("frames", read.varint()) + take("wire", read.varint())

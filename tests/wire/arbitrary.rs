@@ -88,7 +88,7 @@ fn arb_control() -> impl Strategy<Value = Control> {
     prop_oneof![
         (any::<u64>(), 0..=Probe::MOST_PADDING)
             .prop_map(|(id, padding)| Control::Probe(Probe { id, padding })),
-        (any4(), 0..=1000_u16, arb_reports()).prop_map(|(fields, load_permille, decoded)| {
+        (any4(), any::<u64>(), arb_reports()).prop_map(|(fields, load_permille, decoded)| {
             let (id, received_nanos, held_nanos, codec_budget) = fields;
             Control::ProbeReply(ProbeReply {
                 id,
