@@ -225,6 +225,16 @@ mod linux_tests {
     }
 
     #[tokio::test]
+    async fn a_socket_takes_no_more_than_it_is_told() {
+        let (near, _far) = tcp_pair().await;
+        let limit = || socket2::SockRef::from(&near).tcp_notsent_lowat();
+        socket::configure(&near).expect("a socket");
+        assert_eq!(limit().expect("an answer"), crate::session::UNSENT);
+        limit_unsent(&near, 40_000);
+        assert_eq!(limit().expect("an answer"), 40_000);
+    }
+
+    #[tokio::test]
     async fn what_a_tcp_peer_does_not_read_stays_unsent() {
         let (near, mut far) = tcp_pair().await;
         near.writable().await.expect("room");

@@ -1,8 +1,11 @@
-//! The codec workers of a node that have nothing to do, with the scratch and contexts that they have made.
+//! The codec workers of a node: how many are at work, and those that have nothing to do, with the scratch and contexts that they have made.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::available_parallelism;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::shared::lock;
 use crate::session::CodecWorker;
@@ -11,22 +14,63 @@ use crate::session::CodecWorker;
 /// jobs took, if they are short.
 const UNUSED: u64 = 4096;
 
-/// Idle workers of one node, each up to a few MB.
+/// Jobs that are at work at once for each processor. Arbitrary: one more than what keeps it busy, so that short ones do not all
+/// wait for a heavy codec's.
+const JOBS_A_PROCESSOR: usize = 2;
+
+/// The workers of one node, each up to a few MB.
 #[derive(Debug)]
 pub(super) struct Workers {
     /// Window of the histories that they decode, binary logarithm.
     window_log: u8,
     shelf: Mutex<Shelf<CodecWorker>>,
+    /// Jobs that may be at work on threads of their own.
+    places: Arc<Semaphore>,
 }
 
 impl Workers {
     pub(super) fn new(window_log: u8) -> Self {
-        // More are not at work at once for long, whatever was handed over.
-        let most = available_parallelism().map_or(1, usize::from).max(7) + 1;
+        // By the processors that the process may run on, and its control group's quota.
+        let processors = available_parallelism().map_or(1, usize::from);
+        let places = JOBS_A_PROCESSOR * processors;
         Self {
             window_log,
-            shelf: Mutex::new(Shelf::new(most)),
+            // Others work on their executor's thread.
+            shelf: Mutex::new(Shelf::new(places + processors)),
+            places: Arc::new(Semaphore::new(places)),
         }
+    }
+
+    /// Does a job on a thread of its own, as soon as there is a place.
+    pub(super) fn hand_over<T: Send + 'static>(
+        &self,
+        jobs: &mut JoinSet<T>,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            jobs.spawn_blocking(move || {
+                let _place = place;
+                job()
+            });
+            return;
+        }
+        let places = Arc::clone(&self.places);
+        jobs.spawn(async move {
+            // Nobody closes it.
+            let place = places.acquire_owned().await;
+            let done = tokio::task::spawn_blocking(move || {
+                let _place = place;
+                job()
+            });
+            match done.await {
+                Ok(done) => done,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime shuts down, and this with it.
+                    Err(_) => core::future::pending().await,
+                },
+            }
+        });
     }
 
     pub(super) fn take(&self) -> CodecWorker {
@@ -80,7 +124,38 @@ impl<T> Shelf<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    #[tokio::test]
+    async fn no_more_jobs_are_at_work_than_there_are_places() {
+        let workers = Workers::new(17);
+        let places = workers.places.available_permits();
+        let (at_work, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut jobs = JoinSet::new();
+        for number in 0..20 * places {
+            let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
+            workers.hand_over(&mut jobs, move || {
+                let now = at_work.fetch_add(1, Ordering::SeqCst) + 1;
+                most.fetch_max(now, Ordering::SeqCst);
+                std::thread::sleep(std::time::Duration::from_micros(200));
+                at_work.fetch_sub(1, Ordering::SeqCst);
+                assert!(number % 7 > 0, "as it is meant to");
+                number
+            });
+        }
+        let mut done: Vec<_> = Vec::new();
+        while let Some(job) = jobs.join_next().await {
+            done.extend(job.ok());
+        }
+        done.sort_unstable();
+        let expected: Vec<_> = (0..20 * places).filter(|number| number % 7 > 0).collect();
+        assert_eq!(done, expected, "a panic is its job's alone");
+        let most = most.load(Ordering::SeqCst);
+        assert!((1..=places).contains(&most), "{most} of {places}");
+        assert_eq!(workers.places.available_permits(), places);
+    }
 
     #[test]
     fn there_are_no_more_than_were_needed_lately() {

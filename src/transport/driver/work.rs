@@ -64,6 +64,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         any
     }
 
+    fn hand_over(&mut self, job: impl FnOnce() -> Done + Send + 'static) {
+        self.node.workers.hand_over(&mut self.work, job);
+    }
+
     pub(super) fn start_decoding(&mut self) {
         while let Some(job) = self.session.poll_decode() {
             let mut worker = self.node.workers.take();
@@ -85,10 +89,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     return;
                 }
             } else {
+                // Who waits for a place needs none yet.
+                self.node.workers.put(worker);
                 let node = Arc::clone(&self.node);
                 let (events, handed) = (self.events.clone(), self.events.handed_over());
                 let what = (job.codec(), job.wire_len());
-                self.work.spawn_blocking(move || {
+                self.hand_over(move || {
+                    let mut worker = node.workers.take();
                     let started = clock.now();
                     let block = worker.decode(job);
                     node.workers.put(worker);
@@ -133,10 +140,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     return;
                 }
             } else {
+                self.node.workers.put(worker);
                 let node = Arc::clone(&self.node);
                 let (events, handed) = (self.events.clone(), self.events.handed_over());
                 let what = (job.arm(), job.plain_len());
-                self.work.spawn_blocking(move || {
+                self.hand_over(move || {
+                    let mut worker = node.workers.take();
                     let watch = Stopwatch::start(clock, likely);
                     let block = worker.encode(job);
                     node.workers.put(worker);
@@ -177,11 +186,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     /// Makes, packs or checks a dictionary, always off the executor's thread.
     pub(super) fn start_dictionary(&mut self) {
         if let Some(job) = self.session.poll_dictionary(self.now) {
-            let mut worker = self.node.workers.take();
             let node = Arc::clone(&self.node);
             let clock = self.clock;
             let (events, handed) = (self.events.clone(), self.events.handed_over());
-            self.work.spawn_blocking(move || {
+            self.hand_over(move || {
+                let mut worker = node.workers.take();
                 let started = clock.now();
                 let work = worker.dictionary(job);
                 node.workers.put(worker);
