@@ -1,6 +1,7 @@
 //! Dictionaries, from the first messages to the next session's first block.
 
 use super::*;
+use crate::control::BudgetRate;
 use crate::dictionary::{
     Acceptance, AcceptancePolicy, Dictionary, DictionaryId, TrainConfig, TrainerConfig, train,
 };
@@ -98,6 +99,33 @@ fn what_is_trained_is_brought_over_and_used() {
         3 * with < 2 * without,
         "{with} with a dictionary, {without} without"
     );
+}
+
+#[test]
+fn nothing_is_trained_without_a_budget_and_all_is_delivered() {
+    let all = messages(Content::Telecom, 1, 1500);
+    let mut pair = Pair::new(&accepting(PolicyConfig::Fixed(ARM)));
+    pair.a.session.set_budget(pair.now, Some(BudgetRate::ZERO));
+    let id = pair.open();
+    for some in all[..1000].chunks(100) {
+        send_all(&mut pair, id, some);
+        pair.pass(Duration::from_secs(2));
+    }
+    let made = stats(&pair.a);
+    assert_eq!((made.trainings, made.trained, made.offered), (0, 0, 0));
+    assert_eq!(pair.b.payloads(id), all[..1000]);
+
+    // A quarter of a processor.
+    let budget = BudgetRate::from_nanos_per_sec(250_000_000);
+    pair.a.session.set_budget(pair.now, Some(budget));
+    for some in all[1000..].chunks(100) {
+        send_all(&mut pair, id, some);
+        pair.pass(Duration::from_secs(2));
+    }
+    let made = stats(&pair.a);
+    assert_eq!((made.trained, made.offered, made.accepted), (1, 1, 1));
+    assert!(made.blocks_sent > 0, "{made:?}");
+    assert_eq!(pair.b.payloads(id), all);
 }
 
 #[test]

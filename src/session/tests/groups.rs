@@ -303,6 +303,49 @@ fn a_codec_that_fails_costs_a_group_its_history_and_nothing_else() {
 }
 
 #[test]
+fn a_codec_that_fails_without_history_costs_the_default_policy_no_message() {
+    use crate::control::{Fed, PeerKnowledge};
+
+    let arms = [Arm::new(CodecId::LZ4, 0), Arm::new(CodecId::ZSTD, 3)];
+    let mut known = PeerKnowledge::default();
+    // 100 kbit/s, where encoding pays.
+    let second = Duration::from_secs(1);
+    known.link.record_delivery(12_500, second, Fed::Backlogged);
+    let config = config(PolicyConfig::default())
+        .arms(arms.to_vec())
+        .knowledge(known);
+    for one_in in [1, 3] {
+        let mut pair = Pair::new(&config);
+        let id = pair.open();
+        let (mut jobs, mut failed) = (0, 0);
+        let sent = messages(5, 300);
+        for message in &sent {
+            pair.send(id, message);
+            if let Some(job) = pair.a.session.poll_encode(pair.now) {
+                let arm = job.arm();
+                let mut block = pair.a.worker.encode(job);
+                if jobs % one_in == 0 {
+                    block.result =
+                        Err(crate::codecs::EncodeError::UnknownCodec { codec: arm.codec });
+                    failed += 1;
+                }
+                jobs += 1;
+                let took = Duration::from_micros(20);
+                pair.a.session.handle_encoded(pair.now, block, took);
+            }
+            pair.pass(Duration::from_millis(20));
+        }
+        let stats = pair.a.session.stream_stats(id).expect("open");
+        assert!(jobs > 200, "one in {one_in}: {jobs} blocks were encoded");
+        assert_eq!(stats.failed, failed, "one in {one_in}");
+        let encoded = stats.arms.iter().filter(|it| it.arm != Arm::IDENTITY);
+        assert_eq!(encoded.count() > 0, one_in > 1, "one in {one_in}");
+        assert_eq!(pair.b.payloads(id), sent, "one in {one_in}");
+        assert_eq!(pair.b.session.closed(), None, "one in {one_in}");
+    }
+}
+
+#[test]
 fn memory_that_is_taken_away_is_given_back_at_both_ends() {
     for arm in arms() {
         let mut pair = Pair::new(&config(PolicyConfig::Fixed(arm)));

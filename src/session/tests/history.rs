@@ -189,6 +189,52 @@ fn a_block_that_is_lost_repeated_or_changed_ends_the_session() {
     }
 }
 
+/// Messages go in a block each, of one context, and the last two blocks come in the other order: the end that has got
+/// them.
+fn swapped(arm: Arm, messages: &[Vec<u8>], checksums: bool) -> (End, StreamId) {
+    let mut pair = Pair::new(&config(PolicyConfig::Fixed(arm)).checksums(checksums));
+    let id = pair.open();
+    let (before, last) = messages.split_at(messages.len() - 2);
+    one_by_one(&mut pair, id, before);
+    let mut blocks = Vec::new();
+    for message in last {
+        pair.send(id, message);
+        blocks.push(pair.a.run(pair.now));
+    }
+    assert!(blocks.iter().all(|block| !block.is_empty()), "{arm}");
+    for block in blocks.iter().rev() {
+        pair.b.input.extend_from_slice(block);
+    }
+    pair.settle();
+    (pair.b, id)
+}
+
+#[test]
+fn two_blocks_that_are_swapped_end_the_session() {
+    let messages = telecom(100);
+    for arm in arms() {
+        for count in 3..=messages.len() {
+            let (messages, before) = (&messages[..count], count - 2);
+            let (b, id) = swapped(arm, messages, true);
+            let Some(Err(SessionError::Peer(error))) = b.session.closed() else {
+                panic!("{arm}: block {before} and the next one swapped, and nobody minds");
+            };
+            let found = matches!(
+                error,
+                WireError::Checksum { .. } | WireError::Undecodable { .. }
+            );
+            assert!(found, "{arm}: {error}");
+            assert_eq!(b.payloads(id), messages[..before], "{arm}, {before}");
+
+            // Without checks nobody promises to notice, but what came before is what was sent.
+            let (b, id) = swapped(arm, messages, false);
+            let got = b.payloads(id);
+            assert!(got.len() <= count, "{arm}, {before}");
+            assert_eq!(got[..before], messages[..before], "{arm}, {before}");
+        }
+    }
+}
+
 #[test]
 fn epochs_come_one_after_another() {
     let mut pair = Pair::new(&config(PolicyConfig::None));

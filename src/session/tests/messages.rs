@@ -644,3 +644,35 @@ fn acknowledgements_for_the_sake_of_bytes_keep_apart() {
     pair.pass(Duration::from_micros(200));
     assert_eq!(pair.a.session.stats().frames_unacked, 0);
 }
+
+#[test]
+fn blocks_without_history_are_decoded_side_by_side_and_delivered_in_order() {
+    for info in crate::codecs::supported() {
+        let arm = Arm::new(info.id, info.default_level.0);
+        if arm == Arm::IDENTITY {
+            continue;
+        }
+        let mut pair = Pair::new(&config(PolicyConfig::Fixed(arm)));
+        let id = pair.open();
+        let sent: Vec<_> = (0..4_u8).map(|number| vec![number; 10_000]).collect();
+        let mut input = BytesMut::new();
+        for payload in &sent {
+            pair.send(id, payload);
+            input.extend_from_slice(&pair.a.run(pair.now));
+        }
+        let b = &mut pair.b;
+        b.session.handle_input(pair.now, &mut input).expect("valid");
+        let mut jobs: Vec<_> = core::iter::from_fn(|| b.session.poll_decode()).collect();
+        assert_eq!(jobs.len(), 4, "{arm}: out at once");
+        while let Some(job) = jobs.pop() {
+            assert_eq!(b.session.messages_waiting(id), None, "{arm}: out of turn");
+            let block = b.worker.decode(job);
+            let decoded = b.session.handle_decoded(block, Duration::from_micros(5));
+            decoded.expect("valid");
+        }
+        let waiting = b.session.messages_waiting(id).expect("all of them");
+        assert_eq!(waiting.count, 4, "{arm}");
+        pair.settle();
+        assert_eq!(pair.b.payloads(id), sent, "{arm}");
+    }
+}
