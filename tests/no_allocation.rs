@@ -402,7 +402,8 @@ fn a_session_that_is_idle_waits_for_nothing_but_the_heartbeat() {
             assert!(end.is_settled() && stats.frames_unacked == 0, "{stats:?}");
             let due = end.poll_timeout().map(|due| due.saturating_since(now));
             // Since the peer was last heard.
-            let most = heartbeat.map(|interval| interval - Duration::from_millis(310));
+            let most =
+                heartbeat.map(|interval| interval.saturating_sub(Duration::from_millis(310)));
             assert!(due >= most && due <= heartbeat, "{due:?}, {heartbeat:?}");
         }
     }

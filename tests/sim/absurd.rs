@@ -1,10 +1,10 @@
 //! Input that cannot be true: clocks that stand or jump, peers that report nonsense, codecs that cost
 //! something else than they did. Nothing panics, all is delivered, and what is known stays finite.
 
+use std::cell::Cell;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::cell::Cell;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};

@@ -340,7 +340,7 @@ fn arms_that_are_nearly_equal_do_not_take_turns() {
     let means = [(10_000, 0), (6000, 5000), (4000, 30_000), (3700, 51_000)];
     let (shares, changes) = decided(2000, Texture::Records, |arm, rng| {
         let (len, nanos) = means[arm];
-        ((len as f64 * (0.9 + 0.2 * rng.f64())) as usize, nanos)
+        ((f64::from(len) * (0.9 + 0.2 * rng.f64())) as usize, nanos)
     });
     println!("{shares:?}, {changes} changes");
     assert!(shares[2] + shares[3] > 1950, "{shares:?}");
