@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::support::{deadline, finish, processor, run, start, tautline, text};
+use crate::support::{deadline, finish, processor, run, start, tautline, text, wait_until};
 
 fn as_text(path: &Path) -> &str {
     path.to_str().expect("text")
@@ -73,6 +73,89 @@ fn what_is_recorded_is_modelled_and_replayed() {
         "{}",
         text(&output.stderr)
     );
+}
+
+#[test]
+fn an_estimate_is_called_one_wherever_it_is_said() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let (profile, model) = (path("p.jsonl"), path("m.json"));
+    let cpu = processor();
+    let words = ["load", "record", "--metrics", "memory-latency,cpu-load"];
+    let length = ["--for", "0.6", "--interval", "0.2", "--cpu", &cpu];
+    let recorded = run(&[&words[..], &length, &["--out", as_text(&profile)]].concat());
+    let modelled = run(&["load", "model", as_text(&profile), "--out", as_text(&model)]);
+    for output in [recorded, modelled] {
+        let out = text(&output.stdout);
+        assert!(output.status.success(), "{out}{}", text(&output.stderr));
+        for (name, is_estimate) in [("memory-latency", true), ("cpu-load", false)] {
+            let line = out.lines().find(|line| line.contains(name));
+            let line = line.unwrap_or_else(|| panic!("no {name}: {out}"));
+            assert_eq!(line.ends_with(" (an estimate)"), is_estimate, "{line}");
+        }
+    }
+    let profile = std::fs::read_to_string(&profile).expect("a profile");
+    let header = profile.lines().next().expect("a line").to_owned();
+    let model = std::fs::read_to_string(&model).expect("a model");
+    for json in [header, model] {
+        let read: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let metrics = read["metrics"].as_array().expect("metrics");
+        let marks: Vec<_> = metrics
+            .iter()
+            .map(|metric| (metric["name"].as_str(), metric["estimated"].as_bool()))
+            .collect();
+        assert_eq!(
+            marks,
+            [
+                (Some("memory-latency"), Some(true)),
+                (Some("cpu-load"), Some(false))
+            ],
+            "{json}"
+        );
+    }
+}
+
+#[test]
+fn a_replay_whose_parent_is_gone_does_not_begin() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let model = folder.path().join("m.json");
+    let written = r#"{"tautline_model":1,"machine":{"vendor":"Other","family":1,"model":2,"processors":77,"caches":null},
+        "scope":"","metrics":[{"name":"cpu-load","unit":"","estimated":false}],"means":[0.5]}"#;
+    std::fs::write(&model, written).expect("room");
+    let mut gone = Command::new("true").spawn().expect("it starts");
+    gone.wait().expect("a child");
+    let cpu = processor();
+    let words = replay(&model, &cpu, "600");
+    let gone = gone.id().to_string();
+    let output = run(&[&words[..], &["--anyway", "--parent", &gone]].concat());
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(out.is_empty(), "{out}");
+}
+
+#[test]
+fn a_model_that_never_comes_is_not_waited_for_once_it_is_to_end() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let mut child = start(&["load", "replay", as_text(&pipe)]);
+    let id = child.id();
+    wait_until("it listens to signals", || catches_interrupts(id));
+    let status = Command::new("kill")
+        .args(["-INT", &id.to_string()])
+        .status();
+    assert!(status.expect("kill").success());
+    wait_until("it ends", || child.try_wait().expect("a child").is_some());
+    assert_eq!(finish(child).status.code(), Some(130));
+}
+
+/// Whether a process has a handler for SIGINT.
+fn catches_interrupts(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    caught.is_some_and(|set| set & (1 << 1) != 0)
 }
 
 #[test]

@@ -160,7 +160,8 @@ impl SessionConfig {
     }
 
     /// Whether blocks carry checksums of their plain bytes (2 to 4 bytes a block, 21 ns at 256 B).
-    /// They do if both sides want them. Default true.
+    /// They do if both sides want them. Without, what a carrier changes or puts in another order may be taken for something else where
+    /// a codec does not notice. Default true.
     #[must_use]
     pub const fn checksums(mut self, on: bool) -> Self {
         self.checksums = on;

@@ -4,10 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tautline::control::{BudgetRate, CpuGuardConfig, LoadSource};
 use tautline::eventlog::{EventLog, Reader, Route, Row};
-use tautline::session::{SessionConfig, StreamConfig, StreamStats};
+use tautline::session::{SessionConfig, SessionStats, StreamConfig, StreamStats};
 use tautline::transport::events::{self, Event, Messages};
+use tautline::transport::load::LoadReader;
 use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
+use tautline::units::CpuLoad;
 
 use super::support::{accept, next, node, numbered, open, payloads, within};
 
@@ -25,19 +28,24 @@ fn switch(log: &EventLog, route: Option<Route>) {
 
 const ALL: Option<Route> = Some(Route::to(events::LOG));
 
-/// Two ends of one connection whose nodes record in one log.
-async fn pair(log: &EventLog, address: &Address) -> (Connection, Connection) {
-    let recording = |session| {
-        let config = NodeConfig::default().session(session).guard(None);
-        Node::new(config.event_log(log.clone())).expect("a node")
-    };
-    let session = SessionConfig::default();
-    let (left, right) = (recording(session.clone()), recording(session));
+fn recording(log: &EventLog, session: SessionConfig) -> Node {
+    let config = NodeConfig::default().session(session).guard(None);
+    Node::new(config.event_log(log.clone())).expect("a node")
+}
+
+/// Two ends of one connection.
+async fn join(left: &Node, right: &Node, address: &Address) -> (Connection, Connection) {
     let listener = right.listen(address).await.expect("a listener");
     let address = listener.local_address().expect("an address");
     let (client, server) =
         within(async { tokio::join!(left.connect(&address), listener.accept()) }).await;
     (client.expect("a connection"), server.expect("a connection"))
+}
+
+/// .. whose nodes record in one log.
+async fn pair(log: &EventLog, address: &Address) -> (Connection, Connection) {
+    let node = || recording(log, SessionConfig::default());
+    join(&node(), &node(), address).await
 }
 
 fn tcp() -> Address {
@@ -403,3 +411,115 @@ async fn a_node_without_a_log_works_beside_one_that_has() {
     assert_eq!(seen.messages.len(), 1);
     assert!(seen.bytes.keys().all(|key| key.2 != "delivered"));
 }
+
+async fn stats(connection: &Connection) -> SessionStats {
+    within(connection.stats()).await.expect("open")
+}
+
+#[tokio::test]
+async fn loads_and_the_budgets_that_follow_are_recorded_one_from_the_other() {
+    let log = log();
+    let mut reader = log.reader();
+    switch(&log, ALL);
+    let loads = LoadReader::open(LoadSource::Supplied, "/".as_ref()).expect("a reader");
+    let supply = loads.supply().expect("a supply");
+    supply.set(CpuLoad::new(0.25));
+    let guard = CpuGuardConfig::default().period(Duration::from_millis(5));
+    let config = NodeConfig::default().guard(Some(guard)).load(loads);
+    let guarded = Node::new(config.event_log(log.clone())).expect("a node");
+    // Without a log, so that all budgets are of one connection.
+    let (client, _server) = join(&guarded, &node(SessionConfig::default()), &tcp()).await;
+    let is_zero = |rate: Option<BudgetRate>| rate == Some(BudgetRate::ZERO);
+    // The latest that the rows say, of the node and of the connection.
+    let (mut of_node, mut of_connection) = (Some(BudgetRate::ZERO), None);
+    let mut changes = [0, 0];
+    for (load, is_full) in [(0.25, false), (1.0, true), (0.25, false)] {
+        supply.set(CpuLoad::new(load));
+        within(async {
+            while is_zero(stats(&client).await.budget) != is_full
+                || is_zero(guarded.load_and_budget().1) != is_full
+            {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        let rows = rows(&mut reader);
+        let mut measured = None;
+        let mut latest = None;
+        for row in &rows {
+            match Event::of(row).expect("the transport's") {
+                Event::Load { load, budget } => {
+                    assert_eq!(measured.unwrap_or(of_node), of_node, "a change has its row");
+                    (latest, measured) = (Some(load), Some(budget));
+                }
+                Event::Budget {
+                    connection: None,
+                    old,
+                    new,
+                } => {
+                    assert_eq!(old, of_node);
+                    assert_eq!(Some(new), measured, "it follows a load");
+                    assert_ne!(old, new);
+                    of_node = new;
+                    changes[0] += 1;
+                }
+                Event::Budget {
+                    connection: Some(_),
+                    old,
+                    new,
+                } => {
+                    if changes[1] > 0 {
+                        assert_eq!(old, of_connection);
+                    }
+                    of_connection = new;
+                    changes[1] += 1;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(latest, Some(load));
+        assert_eq!([is_zero(of_node), is_zero(of_connection)], [is_full; 2]);
+    }
+    assert!(changes.iter().all(|count| *count >= 3), "{changes:?}");
+}
+
+#[tokio::test]
+async fn what_probes_say_of_the_path_is_what_the_statistics_say() {
+    let log = log();
+    let mut reader = log.reader();
+    log.route(events::PATH_MEASURED, None, ALL).expect("known");
+    let session = SessionConfig::default().probe_interval(Duration::from_millis(1));
+    let left = recording(&log, session.clone());
+    let (client, server) = join(&left, &node(session), &tcp()).await;
+    let left = open(&client, "s").await;
+    let right = accept(&server).await;
+    within(async {
+        loop {
+            echoes((&left, &right), 1).await;
+            let stats = stats(&client).await;
+            let rows = rows(&mut reader);
+            let Some(row) = rows.last() else {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                continue;
+            };
+            let Some(Event::Path {
+                rtt,
+                rtt_min,
+                link_rate,
+                ..
+            }) = Event::of(row)
+            else {
+                panic!("{row:?} is of another kind");
+            };
+            // Acknowledgements, which are no probes, say something of it too.
+            let rate = stats.link_rate.map(|rate| rate.get() as u64);
+            if rtt.is_some() && (rtt, rtt_min, link_rate) == (stats.rtt, stats.rtt_min, rate) {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+#[cfg(all(feature = "deflate", feature = "generate", feature = "zstd"))]
+mod encoded;

@@ -252,6 +252,8 @@ impl Load {
         let most = arguments.settle + arguments.length + 4 * arguments.run_limit;
         command.args(["load", "replay", "--quiet", "--for"]);
         command.arg(most.as_secs_f64().min(86_400.0).to_string());
+        // Told, since asking is too late if this program is killed at once.
+        command.args(["--parent", &std::process::id().to_string()]);
         for processor in &arguments.pin {
             command.args(["--pin", &processor.to_string()]);
         }

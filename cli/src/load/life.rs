@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
@@ -17,9 +17,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Leeches are threads and die with this process; but this process would go on, and take a machine's resources for who is no longer there to stop it. So the kernel is asked for a
 /// signal when the parent ends (`PR_SET_PDEATHSIG`). That comes when the parent's *thread* that started us ends, too: only with another parent than before is it the end. And a
 /// parent that ended before the kernel was asked is found by asking for it afterwards. (One that was gone before this function is not: then this program was started to be
-/// by itself.)
+/// by itself, or it is for [`watch_of`].)
 pub(crate) fn watch() -> Result<Arc<AtomicBool>, Failure> {
-    let parent = getppid();
+    watch_of(getppid())
+}
+
+/// The same for a program that was told who its parent is: one that was gone before this function is found, too.
+pub(super) fn watch_of(parent: Option<Pid>) -> Result<Arc<AtomicBool>, Failure> {
     let is_over = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -51,6 +55,25 @@ pub(crate) fn watch() -> Result<Arc<AtomicBool>, Failure> {
         told.store(true, Ordering::Relaxed);
     });
     Ok(is_over)
+}
+
+/// Does what may wait for others, such as reading a file that is a pipe, unless the program is to end meanwhile.
+pub(super) fn unless_over<T: Send + 'static>(
+    is_over: &AtomicBool,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let worker = std::thread::spawn(work);
+    while !worker.is_finished() {
+        if is_over.load(Ordering::Relaxed) {
+            // The thread ends with the program.
+            return Err(Failure::Interrupted);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    match worker.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// Until the program is to end, as [`watch`] says.

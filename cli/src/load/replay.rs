@@ -1,11 +1,12 @@
 //! `tautline load replay`.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use rustix::process::Pid;
 use tautline::loadgen::Resource;
 use tautline::loadgen::replica::{
     Bound, CLOSED_TOLERANCE, LivePlant, Meter, Model, OPEN_TOLERANCE, Parameters, Plant, Replay,
@@ -54,6 +55,9 @@ pub(crate) struct ReplayArguments {
     /// Only the table at the end.
     #[arg(long)]
     quiet: bool,
+    /// Who started it: it ends with that process, even one that was gone before it looked.
+    #[arg(long, value_name = "PID", hide = true, value_parser = clap::value_parser!(i32).range(1..))]
+    parent: Option<i32>,
 }
 
 const MEANING: &str = "\
@@ -63,9 +67,12 @@ the last second were all within 2 % (5 % with --open), and stayed there for a se
 of such means, from then on (or from 10 s on); `within` is the share of them that is within the tolerance.";
 
 pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
-    let what = arguments.model.display().to_string();
-    let file = File::open(&arguments.model).map_err(|error| Failure::of(&what, &error))?;
-    let model = Model::read(file).map_err(|error| Failure::of(&what, &error))?;
+    let is_interrupted = match arguments.parent.and_then(Pid::from_raw) {
+        Some(parent) => life::watch_of(Some(parent))?,
+        None => life::watch()?,
+    };
+    let path = arguments.model.clone();
+    let model = life::unless_over(&is_interrupted, move || read(&path))?;
     let model = select(arguments, model)?;
     check_machine(arguments, &model)?;
     let scope = if arguments.pin.is_empty() {
@@ -89,10 +96,18 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
     let found = model.parameters().filter(|_| arguments.open);
     let found = found.map(|parameters| parameters.intensities.clone());
     let length = arguments.length + SPARE;
-    let is_interrupted = life::watch()?;
     let targets = model.targets();
+    if is_interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted);
+    }
     let replaying = Replaying::begin(meter, &resources, &processors, length, targets, found)?;
     drive(arguments, &model, replaying, &is_interrupted)
+}
+
+fn read(path: &Path) -> Result<Model, Failure> {
+    let what = path.display().to_string();
+    let file = File::open(path).map_err(|error| Failure::of(&what, &error))?;
+    Model::read(file).map_err(|error| Failure::of(&what, &error))
 }
 
 fn select(arguments: &ReplayArguments, model: Model) -> Result<Model, Failure> {

@@ -62,6 +62,35 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     finish(start(arguments))
 }
 
+/// Whether a process is there that has not ended: nobody may have asked for its exit code yet.
+pub(crate) fn is_alive(process: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else {
+        return false;
+    };
+    !stat
+        .rsplit(") ")
+        .next()
+        .is_some_and(|rest| rest.starts_with('Z'))
+}
+
+/// Whether leeches run in a process.
+pub(crate) fn has_leech(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+    threads.into_iter().flatten().flatten().any(|thread| {
+        let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        name.starts_with("leech-")
+    })
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = deadline();
+    while !is_so() {
+        assert!(until.elapsed().is_zero(), "not in {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,0 +1,402 @@
+//! Events of codecs at work: workers, contexts and dictionaries.
+
+use tautline::codecs::{Arm, CodecId, EncodeContext, context_memory_estimate};
+use tautline::control::PolicyConfig;
+use tautline::dictionary::Acceptance;
+use tautline::eventlog::EventId;
+use tautline::generate::{Content, Generator};
+use tautline::session::{ContextChange, DictionaryChange, DictionaryStats};
+use tautline::transport::Listener;
+use tautline::wire::{
+    BlockHeader, Control, Define, Features, GroupId, Hello, Open, RecordKind, RecordWriter, Slot,
+    StreamId,
+};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::support::{hello, listen, quick_dictionaries};
+
+fn text(seed: u64, len: usize) -> Bytes {
+    let mut text = Vec::new();
+    let mut messages = Generator::new(Content::Telecom, seed);
+    while text.len() < len {
+        text.extend_from_slice(&messages.next().expect("no end"));
+    }
+    text.truncate(len);
+    text.into()
+}
+
+/// Of jobs at workers: how long each input was, and how long it took.
+fn jobs(rows: &[Row], event: EventId) -> Vec<(u64, Duration)> {
+    let of_event = rows.iter().filter(|row| row.event == Some(event));
+    let jobs = of_event.map(|row| match Event::of(row) {
+        Some(Event::Worker { time, .. }) => (row.second.expect("a length"), time),
+        other => panic!("{other:?}"),
+    });
+    jobs.collect()
+}
+
+#[tokio::test]
+async fn what_workers_encode_and_decode_is_recorded_beside_the_block() {
+    const LEN: usize = 256 << 10;
+    let log = log();
+    let mut reader = log.reader();
+    switch(&log, ALL);
+    let session = SessionConfig::default()
+        .policy("zstd:19".parse().expect("an arm"))
+        .block_len(LEN);
+    let node = || recording(&log, session.clone());
+    let (client, server) = join(&node(), &node(), &tcp()).await;
+    let left = open(&client, "s").await;
+    let right = accept(&server).await;
+    for seed in 0..5 {
+        let message = text(seed, LEN);
+        within(left.send(message.clone())).await.expect("room");
+        assert!(next(&right).await == Some(message));
+    }
+    let rows = rows(&mut reader);
+    let (mut encoded, mut wire, mut decoded) = (Vec::new(), HashMap::new(), Vec::new());
+    for row in &rows {
+        match Event::of(row).expect("the transport's") {
+            Event::BlockEncoded {
+                plain_len, encode, ..
+            } => encoded.push((u64::from(plain_len), encode)),
+            Event::Received {
+                block, body_len, ..
+            } => {
+                wire.insert(block, body_len);
+            }
+            Event::BlockDecoded {
+                block,
+                plain_len,
+                decode,
+                ..
+            } => decoded.push((plain_len, wire[&block], decode)),
+            _ => {}
+        }
+    }
+    let nanos = |all: Duration| all.as_nanos() as u64;
+    let all = encoded.iter().map(|block| block.1).sum();
+    assert_eq!(nanos(all), stats(&client).await.encode_nanos);
+    let all = decoded.iter().map(|block| block.2).sum();
+    assert_eq!(nanos(all), stats(&server).await.decode_nanos);
+    for job in jobs(&rows, events::WORKER_ENCODED) {
+        let block = encoded.iter().position(|block| *block == job);
+        encoded.remove(block.unwrap_or_else(|| panic!("{job:?} is of no block")));
+    }
+    for job in jobs(&rows, events::WORKER_DECODED) {
+        let block = decoded.iter().position(|block| (block.1, block.2) == job);
+        decoded.remove(block.unwrap_or_else(|| panic!("{job:?} is of no block")));
+    }
+    // Those that no worker had are the ends of messages.
+    let is_short = |len: u64| len < LEN as u64 / 2;
+    assert!(encoded.iter().all(|block| is_short(block.0)), "{encoded:?}");
+    assert!(decoded.iter().all(|block| is_short(block.0)), "{decoded:?}");
+}
+
+#[tokio::test]
+async fn blocks_that_other_arms_were_tried_on_are_recorded() {
+    let log = log();
+    let mut reader = log.reader();
+    log.route(events::WORKER_SHADOWED, None, ALL)
+        .expect("known");
+    let loads = LoadReader::open(LoadSource::Supplied, "/".as_ref()).expect("a reader");
+    let supply = loads.supply().expect("a supply");
+    supply.set(CpuLoad::new(0.0));
+    let config = NodeConfig::default().guard(None).load(loads);
+    let left = Node::new(config.event_log(log.clone())).expect("a node");
+    let (client, server) = join(&left, &node(SessionConfig::default()), &tcp()).await;
+    let left = open(&client, "s").await;
+    let right = accept(&server).await;
+    let mut sent = 0;
+    within(async {
+        while stats(&client).await.shadows == 0 {
+            sent += 1;
+            left.send(text(sent, 20_000)).await.expect("room");
+            next(&right).await.expect("a message");
+        }
+    })
+    .await;
+    let mut all = Duration::ZERO;
+    within(async {
+        loop {
+            // One may still be at work.
+            let nanos = stats(&client).await.shadow_nanos;
+            let rows = rows(&mut reader);
+            let jobs = jobs(&rows, events::WORKER_SHADOWED);
+            assert!(
+                jobs.iter().all(|job| job.0 > 0 && job.0 <= 20_100),
+                "{jobs:?}"
+            );
+            all += jobs.iter().map(|job| job.1).sum::<Duration>();
+            if all.as_nanos() == u128::from(nanos) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+/// What became of the histories in each slot, those of what is received apart.
+fn contexts(rows: &[Row], of_received: bool) -> HashMap<u8, Vec<(ContextChange, u8, CodecId)>> {
+    let mut slots = HashMap::<_, Vec<_>>::new();
+    for row in rows {
+        match Event::of(row) {
+            Some(Event::Context {
+                change,
+                received,
+                slot,
+                group,
+                arm,
+                ..
+            }) if received == of_received => {
+                slots
+                    .entry(slot)
+                    .or_default()
+                    .push((change, group, arm.codec));
+            }
+            _ => {}
+        }
+    }
+    slots
+}
+
+#[tokio::test]
+async fn both_ends_record_the_same_of_histories_that_make_room_for_others() {
+    let log = log();
+    let mut reader = log.reader();
+    switch(&log, ALL);
+    let large = Arm::new(CodecId::ZSTD, 1).with_history();
+    let small = [1, 6, 9].map(|level| Arm::new(CodecId::DEFLATE, level).with_history());
+    let there = |arm| context_memory_estimate(arm, 15).1;
+    // At the server, the large one fits only without any of the small ones: its past, and what it begins with, come on top.
+    let room = there(large) + there(small[0]) / 2 + (64 << 10) + (59 << 10);
+    let session = |room| {
+        let session = SessionConfig::default().policy(PolicyConfig::None);
+        session.history_log(15).history_memory(room)
+    };
+    let (client, server) = join(
+        &recording(&log, session(8 << 20)),
+        &recording(&log, session(room)),
+        &tcp(),
+    )
+    .await;
+    let left = open(&client, "s").await;
+    let right = accept(&server).await;
+    for (number, message) in Generator::new(Content::Telecom, 5).take(80).enumerate() {
+        let arm = match number / 5 % 4 {
+            3 => large,
+            turn => small[turn],
+        };
+        left.set_policy(PolicyConfig::Fixed(arm));
+        within(left.send(message.clone())).await.expect("room");
+        assert_eq!(next(&right).await, Some(message));
+    }
+    let rows = rows(&mut reader);
+    let (sent, received) = (contexts(&rows, false), contexts(&rows, true));
+    assert_eq!(sent.len(), received.len());
+    let (mut primed, mut evicted) = (0, 0);
+    for (slot, changes) in &sent {
+        // As the receiver has it: one that begins where another is takes its place, and what both have seen is not told.
+        let mut expected = Vec::new();
+        let mut is_live = false;
+        for change in changes {
+            match change.0 {
+                ContextChange::Begun => {
+                    if is_live {
+                        expected.push((ContextChange::Evicted, 0, CodecId::IDENTITY));
+                    }
+                    is_live = true;
+                    expected.push(*change);
+                }
+                ContextChange::Primed { bytes } => {
+                    assert!(is_live && bytes > 0, "{slot}: {changes:?}");
+                    primed += 1;
+                }
+                ContextChange::Evicted => {
+                    assert!(is_live, "{slot}: {changes:?}");
+                    is_live = false;
+                    evicted += 1;
+                    expected.push(*change);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(received[slot], expected, "{slot}: {changes:?}");
+    }
+    assert!(primed > 0 && evicted > 0, "{sent:?}");
+}
+
+/// A peer that begins a history anew, as senders do once a codec of theirs has failed.
+#[tokio::test]
+async fn a_history_that_begins_anew_is_recorded() {
+    let log = log();
+    let mut reader = log.reader();
+    switch(&log, ALL);
+    let listener = listen(&recording(&log, SessionConfig::default())).await;
+    let address = listener.local_address().expect("an address").to_string();
+    let mut socket = TcpStream::connect(address).await.expect("a socket");
+    let (mut hello, _) = Hello::parse(&hello()).expect("well-formed").expect("whole");
+    hello.offered = Features::HISTORY;
+    let mut bytes = Vec::new();
+    hello.put(&mut bytes);
+    let slot = Slot::new(9).expect("a slot");
+    let stream = StreamId::new(0).expect("a stream");
+    Control::Open(Open {
+        stream,
+        group: GroupId::default(),
+        window: 0,
+        name: "s".into(),
+    })
+    .put(&mut bytes);
+    let arm = Arm::new(CodecId::ZSTD, 3).with_history();
+    Control::Define(Define {
+        slot,
+        codec: arm.codec,
+        group: GroupId::default(),
+        history: Some(17),
+        dictionary: 0,
+    })
+    .put(&mut bytes);
+    let mut writer = RecordWriter::default();
+    let mut before = Vec::new();
+    for epoch in [None, Some(1), Some(2)] {
+        let mut plain = Vec::new();
+        writer.put_whole(&mut plain, stream, RecordKind::Message, None);
+        plain.extend_from_slice(&text(3, 500));
+        let mut context = EncodeContext::new(arm, 17, &before).expect("a context");
+        let mut body = Vec::new();
+        let len = context.encode(&plain, &mut body).expect("an encoder");
+        BlockHeader {
+            slot: Some(slot),
+            epoch,
+            plain_len: Some(plain.len()),
+            body_len: len,
+            check: 0,
+        }
+        .put(&mut bytes, false);
+        bytes.extend_from_slice(&body[..len]);
+        before.extend_from_slice(&plain);
+    }
+    socket.write_all(&bytes).await.expect("room");
+    let server = within(listener.accept()).await.expect("a connection");
+    let right = accept(&server).await;
+    for _ in 0..3 {
+        assert_eq!(next(&right).await, Some(text(3, 500)));
+    }
+    let changes = contexts(&rows(&mut reader), true).remove(&9);
+    let [begun, reset] = [ContextChange::Begun, ContextChange::Reset];
+    let expected = [begun, reset, reset].map(|change| (change, 0, CodecId::ZSTD));
+    assert_eq!(changes, Some(expected.to_vec()));
+}
+
+/// Messages on a new connection until `enough`; what its ends have done with dictionaries then.
+async fn orders(
+    client: &Node,
+    listener: &Listener,
+    mut enough: impl FnMut(&DictionaryStats) -> bool,
+) -> [DictionaryStats; 2] {
+    let address = listener.local_address().expect("an address");
+    let (from, to) =
+        within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+    let (from, to) = (from.expect("a connection"), to.expect("a connection"));
+    let left = open(&from, "orders").await;
+    let right = accept(&to).await;
+    within(async {
+        for message in Generator::new(Content::Telecom, 1) {
+            left.send(message.clone()).await.expect("room");
+            assert_eq!(next(&right).await, Some(message));
+            if enough(&stats(&from).await.dictionaries) {
+                break;
+            }
+        }
+    })
+    .await;
+    let made = [
+        stats(&from).await.dictionaries,
+        stats(&to).await.dictionaries,
+    ];
+    let (closed, _) = within(async { tokio::join!(from.close(), to.close()) }).await;
+    closed.expect("a clean close");
+    made
+}
+
+#[tokio::test]
+async fn both_ends_record_what_becomes_of_a_dictionary() {
+    let log = log();
+    let mut reader = log.reader();
+    switch(&log, ALL);
+    let node = || recording(&log, quick_dictionaries(Acceptance::Always));
+    let listener = listen(&node()).await;
+    let [made, taken] = orders(&node(), &listener, |made| made.blocks_sent > 0).await;
+    let rows = rows(&mut reader);
+    let mut seen = Vec::new();
+    let mut identities = Vec::new();
+    for row in &rows {
+        if let Some(Event::Dictionary {
+            change,
+            received,
+            len,
+            prefix,
+            number,
+            ..
+        }) = Event::of(row)
+        {
+            seen.push((change, received));
+            // Those that are made have no number yet.
+            let is_numbered = change != DictionaryChange::Trained;
+            assert_eq!(number, u64::from(is_numbered));
+            identities.push((len, prefix));
+        }
+    }
+    identities.dedup();
+    assert_eq!(identities.len(), 1, "all of it is about one");
+    assert!(identities[0].0 > 0 && identities[0].1 > 0);
+    let expected = [
+        (DictionaryChange::Trained, false, made.trained),
+        (DictionaryChange::Offered, false, made.offered),
+        (DictionaryChange::Offered, true, made.offered),
+        (DictionaryChange::Adopted, false, made.accepted),
+        (DictionaryChange::Adopted, true, taken.received),
+    ];
+    for (change, received, count) in expected {
+        let of = seen.iter().filter(|it| **it == (change, received));
+        assert_eq!(of.count() as u64, count, "{change:?}, {received}");
+    }
+    assert_eq!(seen.len(), 5, "and nothing else: {seen:?}");
+    // It was made, packed and unpacked.
+    let jobs = jobs(&rows, events::WORKER_DICTIONARY).len() as u64;
+    assert!(jobs >= made.trained + made.offered + taken.received);
+}
+
+#[tokio::test]
+async fn both_ends_record_that_a_history_begins_with_the_last_connections() {
+    let log = log();
+    let mut reader = log.reader();
+    let session =
+        quick_dictionaries(Acceptance::Always).policy("zstd:3+history".parse().expect("an arm"));
+    let node = || recording(&log, session.clone());
+    let (client, listener) = (node(), listen(&node()).await);
+    let mut sent = 0;
+    let enough = |_: &DictionaryStats| {
+        sent += 1;
+        sent == 20
+    };
+    orders(&client, &listener, enough).await;
+    switch(&log, ALL);
+    let [made, _] = orders(&client, &listener, |_| true).await;
+    assert_eq!(made.recalled, 1);
+    let rows = rows(&mut reader);
+    let changes = [false, true].map(|of_received| {
+        let slots = contexts(&rows, of_received);
+        slots.into_values().flatten().collect::<Vec<_>>()
+    });
+    assert_eq!(changes[0], changes[1]);
+    let changes: Vec<_> = changes[0].iter().map(|change| change.0).collect();
+    assert!(
+        matches!(changes[..], [ContextChange::Begun, ContextChange::Primed { bytes }] if bytes > 0),
+        "{changes:?}"
+    );
+}
