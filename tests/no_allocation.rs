@@ -9,13 +9,16 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tautline::codecs::{Arm, CodecId, Codecs, Encoded, info};
 use tautline::control::PolicyConfig;
 use tautline::dictionary::Dictionary;
-use tautline::session::{CodecWorker, Message, Role, Session, SessionConfig, StreamConfig};
-use tautline::units::Time;
-use tautline::wire::{RecordKind, StreamId};
+use tautline::session::{Message, SessionConfig};
+
+#[path = "../benches/support/pair.rs"]
+mod pair;
+
+use self::pair::Pair;
 
 /// The system's allocator, counting.
 struct Counting;
@@ -239,97 +242,21 @@ fn bzip2_and_xz_allocate_in_every_call() {
     }
 }
 
-/// Two sessions whose sockets are a copy and whose time is made up.
-struct Pair {
-    /// Who connected, and who accepted.
-    ends: [Session; 2],
-    inputs: [BytesMut; 2],
-    worker: CodecWorker,
-    stream: StreamId,
-    now: Time,
+/// The message that has arrived.
+fn take(pair: &mut Pair) -> Message {
+    let end = &mut pair.ends[1];
+    let message = end.recv(pair.stream).expect("a message");
+    end.release(pair.stream, message.charge());
+    message
 }
 
-impl Pair {
-    fn new(config: &SessionConfig) -> Self {
-        let end = |role| {
-            let mut session = Session::new(role, config.clone(), Time::ZERO).expect("settings");
-            session.set_budget(Time::ZERO, None);
-            session
-        };
-        let mut pair = Self {
-            ends: [end(Role::Connector), end(Role::Acceptor)],
-            inputs: Default::default(),
-            worker: CodecWorker::new(20),
-            stream: StreamId::new(0).expect("small"),
-            now: Time::ZERO,
-        };
-        pair.exchange();
-        let open = pair.ends[0].open("test", StreamConfig::default());
-        pair.stream = open.expect("connected");
-        pair.exchange();
-        pair
-    }
-
-    fn send(&mut self, payload: &Bytes) {
-        let sent = self.ends[0].send(self.stream, payload.clone(), RecordKind::Message);
-        sent.expect("room");
-    }
-
-    /// The message that has arrived.
-    fn take(&mut self) -> Message {
-        let end = &mut self.ends[1];
-        let message = end.recv(self.stream).expect("a message");
-        end.release(self.stream, message.charge());
-        message
-    }
-
-    /// A message goes over.
-    fn pass(&mut self, payload: &Bytes) -> Message {
-        self.send(payload);
-        self.exchange();
-        let message = self.take();
-        assert!(message.payload == *payload);
-        message
-    }
-
-    /// Both say what they have to say, once there and once back, 50 us each.
-    fn exchange(&mut self) {
-        for from in [0, 1, 0] {
-            self.run(from);
-            self.now = self.now + Duration::from_micros(50);
-        }
-        self.run(1);
-    }
-
-    /// Follows the drain rule of a session, and copies its output to the other's input.
-    fn run(&mut self, at: usize) {
-        let (now, session) = (self.now, &mut self.ends[at]);
-        let input = &mut self.inputs[at];
-        session.handle_input(now, input).expect("honest");
-        while let Some(job) = session.poll_decode() {
-            let decoded = self.worker.decode(job);
-            let taken = session.handle_decoded(decoded, Duration::from_micros(5));
-            taken.expect("honest");
-        }
-        session.handle_timeout(now).expect("in time");
-        while session.poll_event().is_some() {}
-        while let Some(job) = session.poll_encode(now) {
-            let encoded = self.worker.encode(job);
-            session.handle_encoded(now, encoded, Duration::from_micros(20));
-        }
-        let input = &mut self.inputs[1 - at];
-        input.reserve(session.output_len());
-        while session.output_len() > 0 {
-            let mut slices = [IoSlice::new(&[]); 16];
-            let filled = session.fill_slices(&mut slices);
-            let mut written = 0;
-            for slice in &slices[..filled] {
-                input.extend_from_slice(slice);
-                written += slice.len();
-            }
-            session.handle_written(now, written);
-        }
-    }
+/// A message goes over.
+fn pass(pair: &mut Pair, payload: &Bytes) -> Message {
+    pair.send(payload);
+    pair.exchange();
+    let message = take(pair);
+    assert!(message.payload == *payload);
+    message
 }
 
 /// Of 1000 messages after as many to warm up, where the receiver keeps the latest `kept`.
@@ -342,7 +269,7 @@ fn allocations_of_a_session(len: usize, kept: usize) -> u64 {
         if number == 1000 {
             before = ALLOCATIONS.get();
         }
-        held.push_back(pair.pass(&payload));
+        held.push_back(pass(&mut pair, &payload));
         if held.len() > kept {
             held.pop_front();
         }
@@ -377,7 +304,7 @@ fn a_payload_above_1_kib_is_written_from_where_it_is() {
         let found = slices[..filled].iter().any(is_payload);
         assert_eq!(found, is_shared, "{len} bytes");
         pair.exchange();
-        assert_eq!(pair.take().payload, payload);
+        assert_eq!(take(&mut pair).payload, payload);
     }
 }
 
@@ -389,7 +316,7 @@ fn a_session_that_is_idle_waits_for_nothing_but_the_heartbeat() {
         let mut pair = Pair::new(&config.clone().heartbeat(heartbeat));
         let payload = Bytes::from(vec![7; 2048]);
         for _ in 0..100 {
-            pair.pass(&payload);
+            pass(&mut pair, &payload);
         }
         // What is still to be acknowledged and asked.
         for _ in 0..3 {

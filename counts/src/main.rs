@@ -8,6 +8,8 @@ mod tools;
 
 #[path = "../../benches/support/log_lines.rs"]
 mod log_lines;
+#[path = "../../benches/support/pair.rs"]
+mod pair;
 #[path = "../../benches/support/pieces.rs"]
 mod pieces;
 
