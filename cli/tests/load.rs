@@ -4,11 +4,12 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Echo, deadline, finish, json_lines, run, start, tautline, text};
+use crate::support::{
+    Echo, finish, has_leech, is_alive, json_lines, run, start, tautline, text, wait_until,
+};
 
 #[test]
 fn each_leech_has_a_line_with_what_it_held() {
@@ -134,23 +135,8 @@ fn bad_input_is_refused_with_the_reason() {
     }
 }
 
-/// Leeches run in it.
 fn wait_for_leech(process: u32) {
-    let until = deadline();
-    let has_leech = || {
-        let threads = std::fs::read_dir(format!("/proc/{process}/task"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        threads.into_iter().any(|entry| {
-            let name = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            name.starts_with("leech-")
-        })
-    };
-    while !has_leech() {
-        assert!(until.elapsed() == Duration::ZERO, "no leech in time");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("a leech", || has_leech(process));
 }
 
 fn signal(name: &str, child: &Child) {
@@ -208,26 +194,7 @@ fn it_does_not_outlive_the_program_that_started_it() {
     wait_for_leech(process);
     shell.kill().expect("a child");
     shell.wait().expect("a child");
-    let until = deadline();
-    while is_alive(process) {
-        assert!(
-            until.elapsed() == Duration::ZERO,
-            "process {process} is left"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Whether a process is there that has not ended: nobody may have asked for its exit code yet.
-fn is_alive(process: u32) -> bool {
-    let path: PathBuf = Path::new("/proc").join(process.to_string()).join("stat");
-    let Ok(stat) = std::fs::read_to_string(path) else {
-        return false;
-    };
-    !stat
-        .rsplit(") ")
-        .next()
-        .is_some_and(|rest| rest.starts_with('Z'))
+    wait_until("nothing is left", || !is_alive(process));
 }
 
 /// A capture of UDP datagrams, one every so many microseconds.

@@ -188,10 +188,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         moved |= self.poll_write(cx);
         self.watch_closing(moved);
         // Most rounds leave nothing but the question whether there is more of what there was.
-        let more = |this: &mut Self, cx: &mut Context<'_>| {
-            has_taken && this.take_commands(cx) || has_read && this.poll_read(cx)
-        };
-        moved && (!self.is_settled() || more(self, cx))
+        moved
+            && (!self.is_settled()
+                || has_taken && self.take_commands(cx)
+                || has_read && self.poll_read(cx))
     }
 
     /// Whether another round would find no more than what wakes this when it comes, once it was asked for.

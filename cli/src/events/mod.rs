@@ -1,6 +1,7 @@
 //! `tautline events` and `tautline top`: what a running process's transport does, from its event log.
 
 mod analysis;
+mod counters;
 mod describe;
 mod report;
 mod source;

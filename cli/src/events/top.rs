@@ -9,6 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table};
 
 use super::analysis::{Analysis, Figures, Stage};
+use super::counters::{self, ProcessCounters};
 use super::report::{self, QUANTILES};
 use super::source::{Sizes, Source};
 use super::{PERIOD, asked_to_end, seconds};
@@ -44,6 +45,8 @@ struct Shown {
     span: Duration,
     figures: Figures,
     sizes: Sizes,
+    /// What was counted of the process, in a second, or why nothing is.
+    counted: Result<Vec<(String, f64)>, String>,
 }
 
 pub(crate) async fn run(arguments: TopArguments) -> Result<(), Failure> {
@@ -72,6 +75,7 @@ async fn watch(
     arguments: &TopArguments,
 ) -> Result<(), Failure> {
     let mut analysis = Analysis::default();
+    let mut counters = ProcessCounters::of(process);
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let interrupted = asked_to_end();
@@ -97,12 +101,16 @@ async fn watch(
                 to.saturating_sub(from)
             };
             from = to;
-            let sizes = source.sizes();
+            let counted = match &mut counters {
+                Ok(counters) => Ok(counters.rates()),
+                Err(why) => Err(why.clone()),
+            };
             view.show(&Shown {
                 process,
                 span,
                 figures,
-                sizes,
+                sizes: source.sizes(),
+                counted,
             })?;
         }
         let limit = arguments.seconds;
@@ -182,6 +190,9 @@ fn line(shown: &Shown) -> String {
     if let Some(load) = shown.figures.load {
         parts.push(format!("load {:.0} %", 100.0 * load));
     }
+    if let Ok(counted) = &shown.counted {
+        parts.push(counters::words(counted));
+    }
     parts.push(format!("lost {}", shown.sizes.lost));
     parts.join("; ")
 }
@@ -192,7 +203,7 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
         Constraint::Length(1),
         Constraint::Min(5),
         Constraint::Length(Stage::ALL.len() as u16 + 3),
-        Constraint::Length(5),
+        Constraint::Length(6),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -323,7 +334,101 @@ fn path(shown: &Shown) -> Paragraph<'_> {
             "processors   load {load}; decoding {:.1} % of one",
             100.0 * decoding
         )),
+        Line::raw(format!(
+            "counted      {}",
+            match &shown.counted {
+                Ok(counted) => counters::words(counted),
+                Err(why) => format!("nothing: {why}"),
+            }
+        )),
         Line::raw(format!("event log    {}", report::sizing(shown.sizes))),
     ];
     Paragraph::new(lines).block(Block::bordered().title(" path and processors "))
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use tautline::codecs::{Arm, CodecId};
+
+    use super::super::analysis::{ArmFigures, Path, StreamFigures};
+    use super::*;
+
+    fn shown(counted: Result<Vec<(String, f64)>, String>) -> Shown {
+        let mut figures = Figures {
+            load: Some(0.25),
+            decode: Duration::from_millis(50),
+            ..Figures::default()
+        };
+        let stream = StreamFigures {
+            sent: 3000,
+            sent_bytes: 6 << 20,
+            received: 40,
+            ..StreamFigures::default()
+        };
+        figures.streams.insert("orders".to_owned(), stream);
+        let arm = ArmFigures {
+            blocks: 14,
+            plain: 8000,
+            wire: 1000,
+            encode: Duration::from_millis(300),
+        };
+        let zstd = Arm::new(CodecId::ZSTD, 9);
+        figures.arms.insert(zstd, arm);
+        figures.stages.entry(Stage::Encode).or_default();
+        figures.events.insert("block_encoded".to_owned(), 500);
+        let path = Path {
+            rtt: Some(Duration::from_micros(1500)),
+            rtt_min: Some(Duration::from_micros(700)),
+            link_rate: Some(125_000),
+        };
+        figures.paths.insert(7, path);
+        Shown {
+            process: 1234,
+            span: Duration::from_secs(2),
+            figures,
+            sizes: Sizes::default(),
+            counted,
+        }
+    }
+
+    fn screen(shown: &Shown) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(120, 40)).expect("in memory");
+        terminal.draw(|frame| draw(frame, shown)).expect("drawn");
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn all_that_is_known_of_a_process_is_on_its_screen() {
+        let counted = [("task-clock", 4.2e8), ("context-switches", 512.0)];
+        let counted = counted.map(|(name, rate)| (name.to_owned(), rate));
+        let shown = shown(Ok(counted.to_vec()));
+        let screen = screen(&shown);
+        println!("{screen}");
+        for cell in [
+            "process 1234: 250 rows/s",
+            "orders",
+            "1500/s",
+            "zstd:9",
+            "7/s",
+            "8.0",
+            "15.0 %",
+            "queued to encoded",
+            "#7 1.5 ms",
+            "least 700",
+            "load 25 %",
+            "decoding 2.5 %",
+            "processor 42.0 %, context-switches 512/s",
+        ] {
+            assert!(screen.contains(cell), "{cell}");
+        }
+        assert!(line(&shown).contains("context-switches 512/s"));
+    }
+
+    #[test]
+    fn where_nothing_can_be_counted_the_reason_is_said() {
+        let screen = screen(&shown(Err("not permitted".to_owned())));
+        assert!(screen.contains("counted      nothing: not permitted"));
+    }
 }

@@ -327,8 +327,8 @@ impl Table {
 
         let name = "probe reply";
         let reply = control(2, &[9, 0, 0, 0, 0, 0]);
-        let busy = control(2, &[9, 0, 0, 0xe9, 7, 0, 0]);
-        self.row(name, Oversized, busy, TOO_LARGE);
+        let reports = control(2, &[9, 0, 0, 0, 0, 65]);
+        self.row(name, Oversized, reports, TOO_LARGE);
         self.row(name, Late, join(&[&done, &reply]), Borne);
         self.row(name, Duplicated, twice(&reply), Borne);
         self.row(name, Forged, reply, Borne);
