@@ -313,8 +313,8 @@ impl Cost {
             };
             let mut expected = expect(candidate.arm, &typical);
             let begins = candidate.arm.history && !situation.live.contains(&candidate.arm);
-            let begin = row.at(prime_len).encode_nanos / LEAST_HORIZON;
-            if begins {
+            let begin = begins.then(|| row.at(prime_len).encode_nanos / LEAST_HORIZON);
+            if let Some(begin) = begin {
                 expected = expected.later_by(begin);
             }
             let on_link = stages.link_nanos(expected.wire_len);
@@ -345,8 +345,8 @@ impl Cost {
                 }
                 Some(follow) => {
                     let beginning = Beginning {
-                        first: match candidate.alone.filter(|_| begins) {
-                            Some(row) => {
+                        first: match candidate.alone.zip(begin) {
+                            Some((row, begin)) => {
                                 let alone = expect(candidate.arm.alone(), &row.at(plain_len));
                                 expected.as_by_itself(&alone.later_by(begin))
                             }
