@@ -173,3 +173,38 @@ fn what_is_wrong_is_said_in_one_line() {
     }
     assert!(!missing.exists());
 }
+
+#[test]
+fn what_a_node_keeps_in_its_cache_is_shown_and_taken_out() {
+    use tautline::dictionary::Dictionary;
+    use tautline::dictionary::cache::{CacheConfig, DictionaryCache};
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (trained, row) = trained(folder.path(), &[]);
+    let content = std::fs::read(&trained).expect("written");
+    let dictionary = Dictionary::new(content.clone()).expect("a dictionary");
+    let directory = folder.path().join("cache");
+    let mut cache = DictionaryCache::open(&directory, CacheConfig::default()).expect("a cache");
+    let now = std::time::SystemTime::now();
+    cache.store(&dictionary, "orders", now).expect("room");
+    let mut files = std::fs::read_dir(&directory).expect("a directory");
+    let kept = files.next().expect("a file").expect("readable").path();
+
+    let shown = json_lines(&run(&["dict", "show", "--json", as_text(&kept)]));
+    assert_eq!(
+        (&shown[0]["id"], &shown[0]["bytes"]),
+        (&row["id"], &row["bytes"])
+    );
+    let taken = folder.path().join("taken.dict");
+    let out = run(&["dict", "export", as_text(&kept), "-o", as_text(&taken)]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(std::fs::read(&taken).expect("written"), content);
+
+    // One that is not what its name says.
+    let mut damaged = std::fs::read(&kept).expect("readable");
+    *damaged.last_mut().expect("bytes") ^= 1;
+    std::fs::write(&kept, damaged).expect("room");
+    let out = run(&["dict", "export", as_text(&kept), "-o", as_text(&taken)]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains(as_text(&kept)), "{out:?}");
+}

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::budget::{BudgetRate, CodecBudget, affordable_nanos};
 use super::estimate::DecodeEstimates;
+use super::failures::Failures;
 use super::link::{LinkEstimator, RttEstimator};
 use super::policy::cost::{BlockClass, Model, Sample, Sent, Speed};
 use super::spending::{Overhead, ShadowTime};
@@ -20,6 +21,7 @@ pub(crate) struct CodecKnowledge {
     pub(crate) overhead: Overhead,
     pub(crate) shadow_time: ShadowTime,
     pub(crate) carried: Carried,
+    pub(crate) failures: Failures,
 }
 
 /// Plain bytes that connections to a peer carry: what has lasted will last, and a new one goes on for as long as the one before.
@@ -68,6 +70,7 @@ impl CodecKnowledge {
         self.overhead.restart();
         self.shadow_time.restart();
         self.carried.restart();
+        self.failures.restart();
     }
 
     /// How long `arm` will likely take for a block.

@@ -12,6 +12,7 @@ mod arms;
 mod budget;
 mod doubt;
 mod estimate;
+mod failures;
 mod floor;
 mod knowledge;
 mod link;

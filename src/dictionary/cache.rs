@@ -177,6 +177,21 @@ pub struct CacheEntry {
     pub created: SystemTime,
 }
 
+impl CacheEntry {
+    /// Bytes that the file of a dictionary of at most [`MAX_DICTIONARY_LEN`] has at most.
+    pub const MOST_FILE_LEN: usize = MAX_HEADER_LEN + MAX_DICTIONARY_LEN;
+
+    /// What a file of a cache holds, given what it is called; `None` if these are not the bytes of such a file. For those who look
+    /// into a directory without being its user: nothing is removed or counted.
+    ///
+    /// # Errors
+    ///
+    /// The dictionary is not the one that the name says, or longer than any may be.
+    pub fn parse(id: DictionaryId, file: &[u8]) -> Result<Option<Self>, DictionaryError> {
+        parse(id, file, MAX_DICTIONARY_LEN).transpose()
+    }
+}
+
 /// Dictionaries in a directory. See the [module](self).
 #[derive(Debug)]
 pub struct DictionaryCache {
@@ -405,7 +420,7 @@ impl DictionaryCache {
             .take(limit + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
-        let Some(entry) = parse(id, &bytes, self.config.max_len) else {
+        let Some(Ok(entry)) = parse(*id, &bytes, self.config.max_len) else {
             self.stats.damaged += 1;
             // Where it cannot be removed, it is passed over each time.
             let _ = fs::remove_file(&path);
@@ -542,14 +557,19 @@ fn parse_header(bytes: &[u8]) -> Option<(&str, SystemTime, usize)> {
     Some((core::str::from_utf8(class).ok()?, created, header_len))
 }
 
-fn parse(id: &DictionaryId, bytes: &[u8], max_len: usize) -> Option<CacheEntry> {
+fn parse(
+    id: DictionaryId,
+    bytes: &[u8],
+    max_len: usize,
+) -> Option<Result<CacheEntry, DictionaryError>> {
     let (class, created, header_len) = parse_header(bytes)?;
     let content = bytes.get(header_len..)?.to_vec();
-    Some(CacheEntry {
-        dictionary: Dictionary::verified(*id, content, max_len).ok()?,
+    let entry = |dictionary| CacheEntry {
+        dictionary,
         class: class.to_owned(),
         created,
-    })
+    };
+    Some(Dictionary::verified(id, content, max_len).map(entry))
 }
 
 fn read_header(path: &Path) -> io::Result<Option<(String, SystemTime)>> {

@@ -184,6 +184,8 @@ const LONG_SHADOW: Duration = Duration::from_micros(500);
 #[derive(Debug)]
 pub struct ShadowedBlock {
     pub(super) plain: Vec<u8>,
+    /// Arms that failed, or did not give back what they took.
+    pub(super) failed: Vec<Arm>,
     /// What the arms made of it, those left out that failed. A driver without a clock of its own
     /// (the simulator) puts its times in.
     pub results: Vec<ShadowResult>,
@@ -288,6 +290,7 @@ impl CodecWorker {
         back.resize(back.len().max(plain.len()), 0);
         let back_len = plain.len();
         let mut results = Vec::with_capacity(arms.len());
+        let mut failed = Vec::new();
         for arm in arms {
             let with = dictionary.as_ref().filter(|_| arm.dictionary);
             let mut encode = Duration::MAX;
@@ -316,14 +319,18 @@ impl CodecWorker {
                             .decode_exact_with(arm.codec, with, wire, back_to),
                         None => self.codecs.decode_exact(arm.codec, wire, back_to),
                     };
-                    // A codec that does not give back what it took is never to be chosen.
+                    // A codec that does not give back what it took is not to be chosen.
                     if decoded.is_err() || back[..back_len] != plain {
+                        failed.push(arm);
                         continue;
                     }
                     (len, Some(now().saturating_since(began)))
                 }
                 Ok(Encoded::NotSmaller) => (plain.len(), None),
-                Err(_) => continue,
+                Err(_) => {
+                    failed.push(arm);
+                    continue;
+                }
             };
             results.push(ShadowResult {
                 arm,
@@ -334,7 +341,11 @@ impl CodecWorker {
         }
         self.shadow_wire = wire;
         self.scratch = back;
-        ShadowedBlock { plain, results }
+        ShadowedBlock {
+            plain,
+            failed,
+            results,
+        }
     }
 
     /// Does work on a dictionary.

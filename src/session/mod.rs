@@ -82,6 +82,7 @@ use self::stream::{RecvStream, SendState, SendStream, Stream, Streams, TrafficCl
 pub use self::trace::{Decision, MAX_DECISIONS};
 use crate::codecs::{Arm, CodecId, takes_dictionary};
 use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture, TextureLook};
+use crate::dictionary::Dictionary;
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
@@ -615,6 +616,12 @@ impl Session {
         received.for_each(|dictionary| memory.receive(dictionary));
         self.leave_histories(&mut memory);
         memory
+    }
+
+    /// The dictionaries for what is sent, each with its class of traffic; those of one class the newest first. Bytes that
+    /// messages have in common: they are as secret as those are.
+    pub fn sent_dictionaries(&self) -> impl Iterator<Item = (&str, &Dictionary)> {
+        self.sender.dictionaries.live()
     }
 
     /// Whether the session has histories that it would leave to the next ([`Self::dictionaries`]).

@@ -15,6 +15,7 @@ use super::lane::Further;
 use super::outbox::Refused;
 use super::shared::{Command, DriverEnded, OpenCommand, Phase, Popped, Shared, StreamShared};
 use crate::control::PolicyConfig;
+use crate::dictionary::Dictionary;
 use crate::session::{
     Decision, Delivery, Message, OpenError, Outgoing, Rejected, SendError, SessionError,
     SessionStats, StreamConfig, StreamStats,
@@ -199,6 +200,25 @@ impl Connection {
             }
         }
         Some(stats)
+    }
+
+    /// The dictionaries for what this end sends, each with its class of traffic, those of one class the newest first; to
+    /// keep one, or to give it to another node ([`NodeConfig::dictionary`]). `None` once the session is over.
+    ///
+    /// A dictionary is made of messages, and as secret as they are.
+    ///
+    /// [`NodeConfig::dictionary`]: super::NodeConfig::dictionary
+    pub async fn dictionaries(&self) -> Option<Vec<(String, Dictionary)>> {
+        let ask = |reply| Command::Dictionaries { reply };
+        let mut all = self.handle.shared.ask(ask).await?;
+        for lane in self.further().lanes {
+            for known in lane.ask(ask).await.unwrap_or_default() {
+                if !all.contains(&known) {
+                    all.push(known);
+                }
+            }
+        }
+        Some(all)
     }
 
     /// The decisions since the last call, the latest [`MAX_DECISIONS`] at most; none unless

@@ -1,5 +1,6 @@
 //! Dictionaries that a node keeps from one connection to the next: in memory, and in a directory if it has one.
 
+use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 #[cfg(feature = "dictionary-cache")]
@@ -7,9 +8,8 @@ use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
 use super::shared::lock;
 #[cfg(feature = "dictionary-cache")]
-use crate::dictionary::TrainerConfig;
-#[cfg(feature = "dictionary-cache")]
 use crate::dictionary::cache::{CacheConfig, CacheStats, DictionaryCache};
+use crate::dictionary::{Dictionary, TrainerConfig};
 use crate::session::{DictionaryEvent, DictionaryMemory};
 use crate::units::Time;
 
@@ -22,8 +22,19 @@ const MOST_HISTORY_BYTES: usize = 16 << 20;
 pub(super) struct DictionaryStore {
     most: usize,
     peers: Mutex<Peers>,
+    given: Given,
     #[cfg(feature = "dictionary-cache")]
     disk: Option<Arc<Disk>>,
+}
+
+/// Dictionaries that the application has given, for whoever is not known to have others.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// Each with its class of traffic.
+    pub(super) dictionaries: Vec<(String, Dictionary)>,
+    /// What trainers of their classes begin with; `None` where nothing is trained, nor any dictionary used.
+    pub(super) trainer: Option<TrainerConfig>,
+    pub(super) seed: u64,
 }
 
 #[derive(Debug, Default)]
@@ -34,18 +45,36 @@ struct Peers {
 }
 
 impl DictionaryStore {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize, given: Given) -> Self {
         Self {
             most,
             peers: Mutex::default(),
+            given,
             #[cfg(feature = "dictionary-cache")]
             disk: None,
         }
     }
 
-    /// What is known for a connection with this peer.
-    pub(super) fn recall(&self, peer: &str) -> Option<DictionaryMemory> {
-        lock(&self.peers).known.get(peer).cloned()
+    /// What is known for a connection with this peer, and what the application has given of other classes.
+    pub(super) fn recall(&self, now: Time, peer: &str) -> Option<DictionaryMemory> {
+        let known = lock(&self.peers).known.get(peer).cloned();
+        let Given {
+            dictionaries,
+            trainer,
+            seed,
+        } = &self.given;
+        let Some(trainer) = trainer.filter(|_| !dictionaries.is_empty()) else {
+            return known;
+        };
+        let mut memory = known.unwrap_or_default();
+        let learned: Vec<_> = memory.sent().map(|(class, _)| class.to_owned()).collect();
+        for (class, dictionary) in dictionaries {
+            if !learned.contains(class) {
+                let settings = (trainer, *seed);
+                memory.adopt(now, class, dictionary.clone(), Duration::ZERO, settings);
+            }
+        }
+        Some(memory)
     }
 
     /// A connection has ended that knew this.
@@ -119,12 +148,8 @@ struct Disk {
 #[cfg(feature = "dictionary-cache")]
 impl DictionaryStore {
     /// Takes in what a directory holds, and keeps there what is new from now on.
-    pub(super) fn open(
-        &mut self,
-        (directory, config): (PathBuf, CacheConfig),
-        now: Time,
-        (trainer, seed): (Option<TrainerConfig>, u64),
-    ) {
+    pub(super) fn open(&mut self, (directory, config): (PathBuf, CacheConfig), now: Time) {
+        let (trainer, seed) = (self.given.trainer, self.given.seed);
         let failed = CacheStats {
             failed: 1,
             ..CacheStats::default()

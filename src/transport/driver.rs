@@ -310,6 +310,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             Command::SessionStats { reply } => {
                 let _ = reply.send(self.session.stats());
             }
+            Command::Dictionaries { reply } => {
+                let own = self.session.sent_dictionaries();
+                let own = own.map(|(class, it)| (class.to_owned(), it.clone()));
+                let _ = reply.send(own.collect());
+            }
             Command::HistoryMemory { bytes } => {
                 self.history.set(self.now, &mut self.session, bytes);
             }

@@ -16,7 +16,7 @@ use super::aside::Aside;
 use super::buffers::ReadBuffers;
 use super::clock::Clock;
 use super::connection::Connection;
-use super::dictionaries::DictionaryStore;
+use super::dictionaries::{DictionaryStore, Given};
 use super::driver::Driver;
 use super::faults::{FaultStats, Faults};
 use super::guard::{self, Grant};
@@ -30,6 +30,7 @@ use super::shared::{Shared, lock};
 use super::workers::Workers;
 use super::{Address, ConnectError, NodeEvents, PeerIdentity, socket};
 use crate::control::{BudgetRate, CpuGuard, CpuGuardConfig, CpuGuardConfigError, PeerKnowledge};
+use crate::dictionary::Dictionary;
 #[cfg(feature = "dictionary-cache")]
 use crate::dictionary::cache::{CacheConfig, CacheStats};
 use crate::session::{Role, Session, SessionConfig};
@@ -53,6 +54,7 @@ pub struct NodeConfig {
     #[cfg(feature = "dictionary-cache")]
     dictionary_cache: Option<(PathBuf, CacheConfig)>,
     history_memory: HistoryMemory,
+    dictionaries: Vec<(String, Dictionary)>,
     resume: Option<ResumeConfig>,
     #[cfg(feature = "eventlog")]
     event_log: Option<crate::eventlog::EventLog>,
@@ -74,6 +76,7 @@ impl Default for NodeConfig {
             #[cfg(feature = "dictionary-cache")]
             dictionary_cache: None,
             history_memory: HistoryMemory::default(),
+            dictionaries: Vec::new(),
             resume: None,
             #[cfg(feature = "eventlog")]
             event_log: None,
@@ -116,6 +119,17 @@ impl NodeConfig {
     #[must_use]
     pub fn remembered_peers(mut self, peers: usize) -> Self {
         self.remembered_peers = peers;
+        self
+    }
+
+    /// A dictionary for what is sent of `class`, which is a stream's name by default ([`SessionConfig::traffic_class`]): made before, by
+    /// `tautline dict train` for example, or by another node ([`Connection::dictionaries`]). Connections to peers of which
+    /// the node knows no dictionary for the class begin with it; like all dictionaries, it is offered to those that it may
+    /// go to ([`SessionConfig::accept_dictionaries`]), and gives way to one that turns out better. Without effect while
+    /// [`SessionConfig::train_dictionaries`] is off. Of several for a class, the one given last comes first. Default: none.
+    #[must_use]
+    pub fn dictionary(mut self, class: impl Into<String>, dictionary: Dictionary) -> Self {
+        self.dictionaries.push((class.into(), dictionary));
         self
     }
 
@@ -296,6 +310,7 @@ impl Node {
             #[cfg(feature = "dictionary-cache")]
             dictionary_cache,
             history_memory,
+            dictionaries,
             resume,
             #[cfg(feature = "eventlog")]
             event_log,
@@ -322,12 +337,16 @@ impl Node {
             not(feature = "dictionary-cache"),
             expect(unused_mut, reason = "only a directory puts anything in")
         )]
-        let mut dictionaries = DictionaryStore::new(remembered_peers);
+        let given = Given {
+            dictionaries,
+            trainer: session.trainer(),
+            // Without random numbers a seed that peers might guess: no connection will start anyway.
+            seed: getrandom::u64().unwrap_or_default(),
+        };
+        let mut dictionaries = DictionaryStore::new(remembered_peers, given);
         #[cfg(feature = "dictionary-cache")]
         if let Some(cache) = dictionary_cache {
-            // Without random numbers a seed that peers might guess: no connection will start anyway.
-            let seed = getrandom::u64().unwrap_or_default();
-            dictionaries.open(cache, clock.now(), (session.trainer(), seed));
+            dictionaries.open(cache, clock.now());
         }
         let reader = match load {
             Some(reader) => Ok(reader),
@@ -598,7 +617,7 @@ impl Node {
         if let Some(knowledge) = knowledge {
             config = config.knowledge(knowledge);
         }
-        if let Some(memory) = self.shared.dictionaries.recall(&known_as) {
+        if let Some(memory) = self.shared.dictionaries.recall(began, &known_as) {
             config = config.dictionary_memory(memory);
         }
         if shared.identity.get().is_some() {

@@ -15,6 +15,7 @@ use super::lane::Lane;
 use super::outbox::Outbox;
 use super::{PeerIdentity, SessionEvents};
 use crate::control::{PeerKnowledge, PolicyConfig};
+use crate::dictionary::Dictionary;
 use crate::session::{
     Decision, Delivery, MAX_DECISIONS, Message, OpenError, SessionError, SessionStats,
     StreamConfig, StreamStats,
@@ -68,6 +69,9 @@ pub(super) enum Command {
     },
     SessionStats {
         reply: oneshot::Sender<SessionStats>,
+    },
+    Dictionaries {
+        reply: oneshot::Sender<Vec<(String, Dictionary)>>,
     },
     /// Of one lane to another.
     #[cfg_attr(

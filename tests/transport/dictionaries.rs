@@ -76,6 +76,40 @@ async fn the_second_connection_starts_warm() {
 }
 
 #[tokio::test]
+async fn a_dictionary_that_one_node_has_made_is_given_to_another() {
+    let (client, server) = (
+        node(Acceptance::Always, None),
+        node(Acceptance::Always, None),
+    );
+    let listener = listen(&server).await;
+    send_until(&client, &listener, 1, in_use).await;
+    let address = listener.local_address().expect("an address");
+    let (from, to) =
+        within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
+    let (from, _to) = (from.expect("a connection"), to.expect("a connection"));
+    let _stream = open(&from, "orders").await;
+    let made = within(from.dictionaries()).await.expect("open");
+    let [(class, dictionary)] = &made[..] else {
+        panic!("{} dictionaries", made.len());
+    };
+    assert_eq!(class, "orders");
+
+    let given = |class: &str| {
+        let config = NodeConfig::default().session(session(Acceptance::Always));
+        let config = config.guard(None).dictionary(class, dictionary.clone());
+        Node::new(config).expect("a node")
+    };
+    // A server that has never seen it.
+    let stranger = node(Acceptance::Always, None);
+    let listener = listen(&stranger).await;
+    let first = send_until(&given("orders"), &listener, 2, in_use).await;
+    assert_eq!((first.trained, first.offered), (0, 1), "{first:?}");
+    // Another class of traffic makes its own.
+    let other = send_until(&given("prices"), &listener, 3, in_use).await;
+    assert_eq!(other.trained, 1, "{other:?}");
+}
+
+#[tokio::test]
 async fn histories_begin_with_what_the_connection_before_has_carried() {
     let node = |from, recalls| {
         let session = session(from)

@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tautline::codecs::{Arm, Codecs, supported, takes_dictionary};
 use tautline::corpus::{Corpus, Format};
+use tautline::dictionary::cache::CacheEntry;
 use tautline::dictionary::{Dictionary, DictionaryId, DictionaryKind, MAX_DICTIONARY_LEN};
 
 use crate::failure::{Failure, say};
@@ -32,7 +33,7 @@ enum DictCommand {
     Train(train::TrainArguments),
     /// Prints name, size and kind of dictionaries.
     Show {
-        /// Files that hold a dictionary each.
+        /// Files that hold a dictionary each, also those of a cache directory.
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// The text in them as well: what whoever gets a dictionary can read.
@@ -41,6 +42,14 @@ enum DictCommand {
         /// One JSON object a file.
         #[arg(long)]
         json: bool,
+    },
+    /// Writes the dictionary in a file of a node's cache as it is, for `NodeConfig::dictionary` or another program.
+    Export {
+        /// A file of a cache directory, or one that holds a dictionary.
+        file: PathBuf,
+        /// Where to write it.
+        #[arg(short, long)]
+        output: PathBuf,
     },
     /// Checks a dictionary: its name, that the codecs can use it, what it is worth.
     Verify {
@@ -67,6 +76,7 @@ pub(crate) fn run(arguments: DictArguments) -> Result<(), Failure> {
         DictCommand::Show { files, text, json } => {
             files.iter().try_for_each(|file| show(file, text, json))
         }
+        DictCommand::Export { file, output } => write(&output, &read(&file, None)?),
         DictCommand::Verify {
             file,
             id,
@@ -77,21 +87,39 @@ pub(crate) fn run(arguments: DictArguments) -> Result<(), Failure> {
     }
 }
 
-/// The dictionary in a file; no more of it is read than a dictionary may have.
+/// The dictionary in a file, one of a cache directory or one that holds nothing else; no more of it is read than a dictionary may have.
 fn read(file: &Path, id: Option<DictionaryId>) -> Result<Dictionary, Failure> {
     let name = file.display().to_string();
     let mut content = Vec::new();
     File::open(file)
         .and_then(|open| {
-            open.take(MAX_DICTIONARY_LEN as u64 + 1)
+            open.take(CacheEntry::MOST_FILE_LEN as u64 + 1)
                 .read_to_end(&mut content)
         })
         .map_err(|error| Failure::of(&name, &error))?;
+    // In a cache, files are called by what they hold.
+    let stem = file.file_stem().and_then(|stem| stem.to_str());
+    if let Some(named) = stem.and_then(|stem| stem.parse().ok()) {
+        match CacheEntry::parse(id.unwrap_or(named), &content) {
+            Ok(Some(entry)) => return Ok(entry.dictionary),
+            Ok(None) => {}
+            Err(error) => return Err(Failure::of(&name, &error)),
+        }
+    }
     let dictionary = match id {
         Some(id) => Dictionary::verified(id, content, MAX_DICTIONARY_LEN),
         None => Dictionary::new(content),
     };
     dictionary.map_err(|error| Failure::of(&name, &error))
+}
+
+/// Whole or not at all: a reader may be waiting for it.
+fn write(output: &Path, dictionary: &Dictionary) -> Result<(), Failure> {
+    let mut unfinished = output.to_owned().into_os_string();
+    unfinished.push(".unfinished");
+    std::fs::write(&unfinished, dictionary.content())
+        .and_then(|()| std::fs::rename(&unfinished, output))
+        .map_err(|error| Failure::of(&output.display().to_string(), &error))
 }
 
 fn messages(files: &[PathBuf], format: Option<Format>) -> Result<Vec<bytes::Bytes>, Failure> {

@@ -8,7 +8,7 @@ use tautline::codecs::{Arm, Codecs};
 use tautline::corpus::Format;
 use tautline::dictionary::{Reservoir, TrainConfig, train};
 
-use super::{describe, messages, print, worth};
+use super::{describe, messages, print, worth, write};
 use crate::failure::{Failure, say};
 use crate::text;
 
@@ -72,13 +72,7 @@ pub(super) fn run(arguments: &TrainArguments) -> Result<(), Failure> {
     } else {
         worth::of(&mut Codecs::new(), &dictionary, held_out, &arguments.arms)?
     };
-    // Whole or not at all: a reader may be waiting for it.
-    let failed = |error| Failure::of(&arguments.output.display().to_string(), &error);
-    let mut unfinished = arguments.output.clone().into_os_string();
-    unfinished.push(".unfinished");
-    std::fs::write(&unfinished, dictionary.content())
-        .and_then(|()| std::fs::rename(&unfinished, &arguments.output))
-        .map_err(failed)?;
+    write(&arguments.output, &dictionary)?;
     if arguments.json {
         let mut row = describe(&dictionary);
         row["file"] = arguments.output.display().to_string().into();

@@ -249,6 +249,31 @@ fn an_arm_without_memory_for_its_history_is_not_taken_and_says_so() {
 }
 
 #[test]
+fn an_arm_that_has_failed_rests_even_where_its_choice_stood() {
+    let mut world = World::default();
+    // 1 Mbit/s.
+    let second = Duration::from_secs(1);
+    world
+        .known
+        .link
+        .record_delivery(125_000, second, Fed::Backlogged);
+    let mut policy = Policy::new(PolicyConfig::default());
+    let mut rng = Rng::with_seed(1);
+    let now = Time::ZERO + second;
+    let taken = policy.choose(&world.situation(now, 1000, true), &mut rng);
+    assert_ne!(taken.arm, 0);
+    world.known.codecs.failures.on_failed(now, ARMS[taken.arm]);
+    for _ in 0..100 {
+        let situation = world.situation(now, 1000, true);
+        let choice = policy.choose(&situation, &mut rng);
+        assert_ne!(choice.arm, taken.arm);
+        let reports = policy.explain(&situation);
+        let failed = reports.iter().find(|it| it.arm == ARMS[taken.arm]);
+        assert_eq!(failed.expect("a report").verdict, Verdict::Failed);
+    }
+}
+
+#[test]
 fn reasons_and_verdicts_are_named_alike() {
     let snake = |variant: &str| {
         let mut name = String::new();
@@ -268,6 +293,8 @@ fn reasons_and_verdicts_are_named_alike() {
         Verdict::Dearer(0.5),
         Verdict::OverBudget,
         Verdict::PeerStarved,
+        Verdict::NoMemory,
+        Verdict::Failed,
     ] {
         assert_eq!(verdict.name(), snake(&format!("{verdict:?}")));
     }

@@ -602,6 +602,14 @@ impl SendDictionaries {
         })
     }
 
+    /// The classes with their dictionaries, the newest first.
+    pub(in crate::session) fn live(&self) -> impl Iterator<Item = (&str, &Dictionary)> {
+        self.classes.iter().flat_map(|class| {
+            let dictionaries = class.trainer.dictionaries();
+            dictionaries.map(|dictionary| (class.name.as_str(), dictionary))
+        })
+    }
+
     pub(in crate::session) fn stats(&self) -> DictionaryStats {
         let own = self.classes.iter().flat_map(|it| it.trainer.dictionaries());
         let recalled = self.recalled.as_ref().map_or(0, RecalledHistories::bytes);

@@ -271,6 +271,11 @@ impl Sender {
         };
         self.budget.spend(now, taken);
         path.known.codecs.shadow_time.spend(taken);
+        let failures = &mut path.known.codecs.failures;
+        block
+            .failed
+            .iter()
+            .for_each(|arm| failures.on_failed(now, *arm));
         // What a block is without a dictionary and with one are two things, of which it went out as one.
         let mut sent = [false, true].map(|dictionary| match subject.sent.arm.dictionary {
             same if same == dictionary => subject.sent,

@@ -336,7 +336,12 @@ fn a_codec_that_fails_without_history_costs_the_default_policy_no_message() {
             pair.pass(Duration::from_millis(20));
         }
         let stats = pair.a.session.stream_stats(id).expect("open");
-        assert!(jobs > 200, "one in {one_in}: {jobs} blocks were encoded");
+        // What fails each time is hardly tried: two arms, that rest for .1, .2, .4 s and so on of 6. What fails now and then is.
+        let expected = if one_in == 1 { 8..=14 } else { 150..=300 };
+        assert!(
+            expected.contains(&jobs),
+            "one in {one_in}: {jobs} blocks were encoded"
+        );
         assert_eq!(stats.failed, failed, "one in {one_in}");
         let encoded = stats.arms.iter().filter(|it| it.arm != Arm::IDENTITY);
         assert_eq!(encoded.count() > 0, one_in > 1, "one in {one_in}");

@@ -21,6 +21,8 @@ pub enum Verdict {
     PeerStarved,
     /// There is no memory for its history.
     NoMemory,
+    /// Its codec has failed, and rests.
+    Failed,
 }
 
 impl Verdict {
@@ -33,6 +35,7 @@ impl Verdict {
             Self::OverBudget => "over_budget",
             Self::PeerStarved => Reason::PeerStarved.name(),
             Self::NoMemory => "no_memory",
+            Self::Failed => "failed",
         }
     }
 }
@@ -43,6 +46,7 @@ impl From<Bar> for Verdict {
             Bar::PeerStarved => Self::PeerStarved,
             Bar::OverBudget => Self::OverBudget,
             Bar::NoMemory => Self::NoMemory,
+            Bar::Failed => Self::Failed,
         }
     }
 }
@@ -55,6 +59,7 @@ impl fmt::Display for Verdict {
             Self::Dearer(share) => write!(f, "{:.0} times as dear", share + 1.0),
             Self::OverBudget => f.pad("over the codec budget"),
             Self::NoMemory => f.pad("no memory for its history"),
+            Self::Failed => f.pad("its codec has failed"),
             Self::PeerStarved => f.pad("the peer is short of processor time"),
         }
     }
@@ -100,7 +105,7 @@ impl Cost {
             .find(|look| Some(look.arm()) == current)
             .map_or(0.0, |look| look.cost);
         let nanos = |nanos: f64| Duration::from_nanos(nanos as u64);
-        let mut reports: Vec<_> = looks
+        looks
             .iter()
             .map(|look| ArmReport {
                 arm: situation.arms[look.arm()],
@@ -119,10 +124,6 @@ impl Cost {
                     None => Verdict::Dearer(look.cost / taken.max(1.0) - 1.0),
                 },
             })
-            .collect();
-        reports.sort_by_key(|report| {
-            matches!(report.verdict, Verdict::OverBudget | Verdict::PeerStarved)
-        });
-        reports
+            .collect()
     }
 }

@@ -89,6 +89,7 @@ enum Bar {
     PeerStarved,
     OverBudget,
     NoMemory,
+    Failed,
 }
 
 /// What one look at an arm found: each stream keeps one of every arm.
@@ -331,9 +332,11 @@ impl Cost {
                 .encode_nanos
                 .is_some_and(|most| expected.encode_nanos > most);
             let has_room = !situation.roomless.contains(&candidate.arm);
+            let failures = &situation.shared.failures;
             let barred = match (number, too_dear, over_budget) {
                 (1.., true, _) => Some(Bar::PeerStarved),
                 (1.., _, true) => Some(Bar::OverBudget),
+                _ if failures.is_resting(situation.now, candidate.arm) => Some(Bar::Failed),
                 _ => Some(Bar::NoMemory).filter(|_| !has_room),
             };
             let (costs, wire_len) = match &follow {
@@ -544,7 +547,9 @@ impl Cost {
             .all(|most| most.is_none_or(|nanos| nanos > 1e6));
         let at = self.standing_of(class, situation.plain_len)?;
         let standing = &mut self.standing[at];
+        let arm = situation.arms[standing.choice.arm];
         let same = calm
+            && !situation.shared.failures.is_resting(situation.now, arm)
             && standing.prior == situation.prior
             && near(
                 stages.link_nanos_per_byte,
