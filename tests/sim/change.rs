@@ -1,5 +1,6 @@
 //! Content, link and processors that change: how soon the policy follows, and what it gains by that.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -83,6 +84,135 @@ fn delivered(outcome: &Outcome, message: usize) -> Duration {
         let known = outcome.timeline.get(window);
         known.map_or(outcome.duration, |window| window.until)
     })
+}
+
+/// When it was decided how a message goes out, and the arm.
+type Carried = (Duration, Arm);
+
+/// What a block takes for a message besides its payload, bytes: most of those here are so long that it is 3.
+const RECORD: usize = 3;
+
+/// For each message the decision on the block that it is in: the arm that was chosen, also where the block was not
+/// made smaller by it and left as it was.
+fn carried(outcome: &Outcome, messages: &[Bytes]) -> Vec<Carried> {
+    let mut decisions = outcome.decisions.iter().peekable();
+    let mut current = None;
+    // One by one, by the times at which messages were sent. Else a block ends before a message that does not fit.
+    let (mut now, mut room) = (0, 0);
+    let of = |(message, time): (&Bytes, &Duration)| {
+        now += time.as_nanos();
+        while let Some(decision) = decisions.next_if(|next| match outcome.pace {
+            Pace::Latency => u128::from(next.at.as_nanos()) < now,
+            _ => room < message.len() + RECORD,
+        }) {
+            room = decision.plain_len;
+            current = Some(decision);
+        }
+        room = room.saturating_sub(message.len() + RECORD);
+        let decision = current.expect("one for the first");
+        (Duration::from_nanos(decision.at.as_nanos()), decision.arm)
+    };
+    let carried = messages.iter().zip(&outcome.times).map(of).collect();
+    // The end shows whether that was right.
+    assert!(
+        decisions.len() <= 1 && room <= 2 << 16,
+        "{} left, {room}",
+        decisions.len()
+    );
+    carried
+}
+
+/// From when on a change counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Since {
+    /// What is sent: from the first block that has any of it.
+    Sent,
+    /// Link and processors: from the change itself.
+    Conditions,
+}
+
+/// Whether an arm was the one to take for a message.
+type IsGood = Box<dyn Fn(usize, Arm) -> bool>;
+
+/// What is as good as the best: what takes at most 3 % longer, alone in the same experiment. One by one that is judged for each
+/// message by itself, since what is best differs by its length; else by the time of `judged` messages together.
+fn as_good(oracle: Oracle, judged: Range<usize>) -> IsGood {
+    let best = |times: &[(Arm, f64)]| times.iter().map(|run| run.1).fold(f64::INFINITY, f64::min);
+    let good = move |times: &[(Arm, f64)], arm: Arm| {
+        let own = times.iter().find(|run| run.0 == arm);
+        own.is_some_and(|(_, own)| FOLLOWED * own <= best(times))
+    };
+    let times = move |oracle: &Oracle, of: &dyn Fn(&Outcome) -> f64| -> Vec<(Arm, f64)> {
+        let runs = oracle.runs().iter();
+        runs.map(|(arm, run)| (*arm, of(run))).collect()
+    };
+    if oracle.best().1.pace == Pace::Latency {
+        Box::new(move |message, arm| {
+            let of = |run: &Outcome| run.times[message].as_secs_f64();
+            good(&times(&oracle, &of), arm)
+        })
+    } else {
+        let of = |run: &Outcome| took(run, judged.start.next_multiple_of(100), judged.end);
+        let times = times(&oracle, &of);
+        Box::new(move |_, arm| good(&times, arm))
+    }
+}
+
+/// For each change, the share of messages that went out with an arm as good as the best: of the first hundred (under backlog
+/// also of 100 ms) that are not among the hundred (or 100 ms) after the change, and of all from there to the next change.
+fn majorities(title: &str, phases: &[Phase], pace: Pace, since: Since) -> Vec<[f64; 2]> {
+    let experiment = trace(phases, pace);
+    let ours = experiment.run(PolicyConfig::default()).expect("a run");
+    let carried = carried(&ours, &experiment.traffic.messages);
+    let oracle = oracle(&experiment);
+    let mut first = phases[0].messages.len();
+    let mut found = Vec::new();
+    for phase in &phases[1..] {
+        let until = first + phase.messages.len();
+        let change = match since {
+            Since::Sent => carried[first].0,
+            // The message before was handed over by then, so the change came no sooner.
+            Since::Conditions => delivered(&ours, first).saturating_sub(ours.times[first - 1]),
+        };
+        let begun = match pace {
+            Pace::Latency => first,
+            _ => carried.partition_point(|(at, _)| *at < change),
+        };
+        let later = |messages: usize, time: Duration| match pace {
+            Pace::Latency => messages,
+            _ => messages.max(carried.partition_point(|(at, _)| *at < time)),
+        };
+        let from = later(begun + MESSAGES, change + TIME);
+        let soon = later(from + MESSAGES, change + 2 * TIME).min(until);
+        assert!(soon >= from + MESSAGES, "{title}: too few messages");
+        let is_good = as_good(oracle.clone(), from..until);
+        let is_good: Vec<_> = (begun..until)
+            .map(|message| is_good(message, carried[message].1))
+            .collect();
+        let share = |range: Range<usize>| {
+            let of = &is_good[range.start - begun..range.end - begun];
+            of.iter().filter(|is_good| **is_good).count() as f64 / of.len() as f64
+        };
+        let majority = is_good.windows(MESSAGES).position(|window| {
+            let good = window.iter().filter(|is_good| **is_good);
+            2 * good.count() > MESSAGES
+        });
+        let majority = begun + majority.unwrap_or(until - begun - 1);
+        let shares = [share(from..soon), share(from..until)];
+        println!(
+            "| {title} | {pace:?} | {} | {} | {} | {} in {:.1} ms | {:.3} | {:.3} |",
+            phase.name,
+            phase.link,
+            phase.background,
+            majority - begun,
+            carried[majority].0.saturating_sub(change).as_secs_f64() * 1e3,
+            shares[0],
+            shares[1]
+        );
+        found.push(shares);
+        first = until;
+    }
+    found
 }
 
 /// For each phase, once the policy should have followed: the time of the arm that is best in it, over
@@ -296,4 +426,68 @@ fn with_several_changes_the_policy_is_ahead_of_every_arm_alone() {
         first = until;
     }
     assert!(ours.efficiency(&oracle) > 1.0);
+}
+
+/// In every window that is judged more than half must be right.
+fn assert_majority(title: &str, found: &[[f64; 2]]) {
+    for (change, shares) in found.iter().enumerate() {
+        let is_majority = shares.iter().all(|share| *share > 0.5);
+        assert!(is_majority, "{title}, change {change}: {shares:?}");
+    }
+}
+
+#[test]
+fn the_new_best_carries_the_majority_within_a_hundred_messages() {
+    println!("| change | pace | content | Mbit/s | busy | majority after | share soon | share |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for seed in 1..=3 {
+        let contents = [
+            phase("zeros", short(Content::Zeros, 1000, seed), 10.0, 0.0),
+            phase("telecom", telecom(1000, seed), 10.0, 0.0),
+            phase("media", short(Content::Media, 1000, seed), 10.0, 0.0),
+            phase("telecom", telecom(1000, seed), 10.0, 0.0),
+        ];
+        let found = majorities("content", &contents, Pace::Latency, Since::Sent);
+        assert_majority("content", &found);
+        let messages = telecom(1000, seed);
+        let links = [100.0, 1.0, 1000.0].map(|link| phase("telecom", messages.clone(), link, 0.0));
+        let found = majorities("link", &links, Pace::Latency, Since::Conditions);
+        assert_majority("link", &found);
+        let loads = [0.0, 4.0, 0.0].map(|busy| phase("telecom", messages.clone(), 100.0, busy));
+        let found = majorities("processors", &loads, Pace::Latency, Since::Conditions);
+        assert_majority("processors", &found);
+    }
+}
+
+#[test]
+fn under_backlog_the_new_best_carries_the_majority_within_100_ms() {
+    println!("| change | pace | content | Mbit/s | busy | majority after | share soon | share |");
+    println!("|---|---|---|---|---|---|---|---|");
+    let contents = [
+        phase("zeros", bulk(Content::Zeros, 20_000_000), 10.0, 0.0),
+        phase("telecom", telecom(30_000, 4), 10.0, 0.0),
+        phase("media", bulk(Content::Media, 16_000_000), 100.0, 0.0),
+        phase("telecom", telecom(30_000, 4), 10.0, 0.0),
+    ];
+    let found = majorities("content", &contents, Pace::Throughput, Since::Sent);
+    assert_majority("content", &found);
+    let links = [(100.0, 20_000), (1.0, 10_000), (1000.0, 250_000)];
+    let links = links.map(|(link, count)| phase("telecom", telecom(count, 4), link, 0.0));
+    let found = majorities("link", &links, Pace::Throughput, Since::Conditions);
+    assert_majority("link", &found);
+    // The median of five: here neighbours take turns (zstd:-5, -1 and 1 on busy processors, zstd:3 and 6 on idle ones), which is as fast as
+    // the best of them alone or faster, and the best alone has .40 to .85 of the messages.
+    let runs = [1, 2, 3, 4, 5].map(|seed| {
+        let messages = telecom(60_000, seed);
+        let loads = [0.0, 4.0, 0.0].map(|busy| phase("telecom", messages.clone(), 100.0, busy));
+        majorities("processors", &loads, Pace::Throughput, Since::Conditions)
+    });
+    let median = |change: usize| {
+        [0, 1].map(|which| {
+            let mut found = runs.each_ref().map(|run| run[change][which]);
+            found.sort_by(f64::total_cmp);
+            found[found.len() / 2]
+        })
+    };
+    assert_majority("processors", &[0, 1].map(median));
 }
