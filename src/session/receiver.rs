@@ -345,7 +345,7 @@ impl Receiver {
             });
         }
         let prime = dictionary.as_ref().map(|it| it.1.content().clone());
-        let had = self.history.has(define.slot);
+        let gone = self.history.held_at(define.slot);
         let primed = prime.as_ref().map_or(0, Bytes::len);
         self.history.define(
             define.slot,
@@ -365,8 +365,8 @@ impl Receiver {
             dictionary: dictionary.map(Box::new),
         });
         let (slot, group) = (define.slot, define.group);
-        if had {
-            self.tell_context(ContextChange::Evicted, slot, group, None);
+        if let Some(gone) = gone {
+            self.tell_context(ContextChange::Evicted, slot, gone, None);
         }
         if define.history.is_some() {
             let codec = Some(define.codec);
@@ -399,14 +399,19 @@ impl Receiver {
     /// Nothing more comes with a dictionary: slots with it stand for nothing. Blocks that wait to be
     /// decoded keep what they need.
     fn unbind(&mut self, number: u64) -> Result<(), WireError> {
-        for (at, binding) in (0..).zip(&mut self.bindings) {
+        for slot in (0..).map_while(Slot::new) {
+            let Some(binding) = self.bindings.get_mut(usize::from(slot.get())) else {
+                break;
+            };
             let bound = binding.as_ref().and_then(|it| it.dictionary.as_ref());
             if bound.is_some_and(|bound| bound.0 == number) {
                 *binding = None;
-                if let Some(slot) = Slot::new(at) {
-                    let group = GroupId::default();
-                    self.history
-                        .define(slot, CodecId::IDENTITY, group, None, None)?;
+                let gone = self.history.held_at(slot);
+                let group = GroupId::default();
+                self.history
+                    .define(slot, CodecId::IDENTITY, group, None, None)?;
+                if let Some(gone) = gone {
+                    self.tell_context(ContextChange::Evicted, slot, gone, None);
                 }
             }
         }

@@ -522,4 +522,6 @@ async fn what_probes_say_of_the_path_is_what_the_statistics_say() {
 }
 
 #[cfg(all(feature = "deflate", feature = "generate", feature = "zstd"))]
+mod dictionaries;
+#[cfg(all(feature = "deflate", feature = "generate", feature = "zstd"))]
 mod encoded;

@@ -62,7 +62,7 @@ impl Session {
                 return;
             };
             if matches!(frame.what, DictionaryNews::Retire) {
-                self.sender.history.forget_dictionary(frame.number);
+                self.sender.forget_dictionary(frame.number);
             }
             self.put_control(&Control::Dictionary(frame));
         }

@@ -108,9 +108,10 @@ impl RecvHistory {
         self.limit
     }
 
-    /// Whether blocks of a slot carry history.
-    pub(in crate::session) fn has(&self, slot: Slot) -> bool {
-        self.live().any(|known| known.slot == slot)
+    /// The group whose history blocks of a slot carry, if they do.
+    pub(in crate::session) fn held_at(&self, slot: Slot) -> Option<GroupId> {
+        let known = self.live().find(|known| known.slot == slot);
+        known.map(|known| known.group)
     }
 
     /// The peer defines a slot; without `window_log` it carries no history from here on. It begins with

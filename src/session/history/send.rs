@@ -28,6 +28,14 @@ pub(in crate::session) enum EncodeHistory {
 }
 
 impl EncodeHistory {
+    /// Plain bytes that it begins with, if it begins.
+    pub(in crate::session) const fn primed(&self) -> Option<usize> {
+        match self {
+            Self::Going(_) => None,
+            Self::Beginning { prime, .. } => Some(prime.len()),
+        }
+    }
+
     /// The context to encode with.
     pub(in crate::session) fn context(self, arm: Arm) -> Result<Box<EncodeContext>, EncodeError> {
         match self {
@@ -169,18 +177,21 @@ impl SendHistory {
         self.end_slot = end;
     }
 
-    /// The peer is told that a dictionary is gone, and with it what slots that begin with it stand for.
-    pub(in crate::session) fn forget_dictionary(&mut self, number: u64) {
+    /// The peer is told that a dictionary is gone, and with it what slots that begin with it stand for: those that it held.
+    pub(in crate::session) fn forget_dictionary(&mut self, number: u64) -> Vec<(Slot, GroupId)> {
         let peer = &mut self.peer;
+        let mut gone = Vec::new();
         self.slots.retain(|slot| {
             let is_gone = slot.dictionary.as_ref().is_some_and(|it| it.0 == number);
             if is_gone {
-                peer[usize::from(slot.slot.get())] = None;
+                let held = peer[usize::from(slot.slot.get())].take();
+                gone.extend(held.map(|group| (slot.slot, group)));
             }
             !is_gone
         });
         self.forget_groups();
         self.list_live();
+        gone
     }
 
     /// Contexts may hold so much here from now on, if no more than was said at the beginning.
@@ -446,23 +457,27 @@ impl SendHistory {
     }
 
     /// What tells the peer of slots that it need not hold anything for, before others take their room, and of
-    /// the one that comes.
-    pub(in crate::session) fn defines(&mut self, comes: Option<Define>) -> Vec<Define> {
+    /// the one that comes; with the group of the history that the peer had there.
+    pub(in crate::session) fn defines(
+        &mut self,
+        comes: Option<Define>,
+    ) -> Vec<(Define, Option<GroupId>)> {
         let stale = self.held_by_peer().filter(|(slot, _)| {
             comes.is_none_or(|comes| comes.slot != *slot)
                 && !self.slots.iter().any(|known| known.is_at(*slot))
         });
         let mut defines: Vec<_> = stale
-            .map(|(slot, _)| without_history(slot, GroupId::default()))
+            .map(|(slot, group)| (without_history(slot, GroupId::default()), Some(group)))
             .collect();
-        for define in &defines {
+        for (define, _) in &defines {
             self.peer[usize::from(define.slot.get())] = None;
         }
         self.forget_groups();
         if let Some(comes) = comes {
-            self.peer[usize::from(comes.slot.get())] = comes.history.map(|_| comes.group);
+            let held = &mut self.peer[usize::from(comes.slot.get())];
+            let gone = core::mem::replace(held, comes.history.map(|_| comes.group));
             self.forget_groups();
-            defines.push(comes);
+            defines.push((comes, gone));
         }
         defines
     }
@@ -505,7 +520,7 @@ impl SendHistory {
 
     /// The slot of a block that failed carries no history any more, so that the block can go as it is; what
     /// tells the peer.
-    pub(in crate::session) fn give_up(&mut self, taken: SlotUse) -> Vec<Define> {
+    pub(in crate::session) fn give_up(&mut self, taken: SlotUse) -> Vec<(Define, Option<GroupId>)> {
         for known in &mut self.slots {
             if known.slot == taken.slot {
                 known.epoch = None;

@@ -6,7 +6,7 @@ use crate::session::history::SlotUse;
 use crate::session::observer::{ContextChange, Observation};
 use crate::session::retained::Frame;
 use crate::units::Time;
-use crate::wire::{Check, Control, Define, GroupId, RecordWriter};
+use crate::wire::{Check, Control, Define, GroupId, RecordWriter, Slot};
 
 /// One group's.
 #[derive(Debug, Default)]
@@ -40,22 +40,29 @@ impl Chains {
 impl Sender {
     /// Tells the peer of slots that change before the next block, those that gave way first.
     pub(super) fn put_defines(&mut self, comes: Option<Define>) {
-        for define in self.history.defines(comes) {
-            self.tell_gone(&define);
+        for (define, gone) in self.history.defines(comes) {
+            self.tell_gone(define.slot, gone);
             self.put_define(define);
         }
     }
 
-    /// The peer is told of a slot, which may be that it has no history any more.
-    fn tell_gone(&self, define: &Define) {
-        if define.history.is_none() {
+    /// The history of a group that was at this slot, if any was, has given way.
+    pub(super) fn tell_gone(&self, slot: Slot, group: Option<GroupId>) {
+        if let Some(group) = group {
             self.told.tell(|| Observation::Context {
                 change: ContextChange::Evicted,
                 received: false,
-                slot: define.slot,
-                group: define.group,
+                slot,
+                group,
                 arm: None,
             });
+        }
+    }
+
+    /// The peer is told that a dictionary is gone: histories that have begun with it go with it.
+    pub(in crate::session) fn forget_dictionary(&mut self, number: u64) {
+        for (slot, group) in self.history.forget_dictionary(number) {
+            self.tell_gone(slot, Some(group));
         }
     }
 
@@ -93,8 +100,8 @@ impl Sender {
     /// group ended, so that it stays in the group.
     pub(super) fn without_history(&mut self, slot: Option<SlotUse>) -> Option<SlotUse> {
         let slot = slot.filter(|slot| slot.group != GroupId::default())?;
-        for define in self.history.give_up(slot) {
-            self.tell_gone(&define);
+        for (define, gone) in self.history.give_up(slot) {
+            self.tell_gone(define.slot, gone);
             self.put_define(define);
         }
         Some(SlotUse {

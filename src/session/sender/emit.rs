@@ -113,6 +113,7 @@ impl Sender {
             decided,
             likely,
             slot,
+            primed,
             dictionary,
         }) = self.encoding.take()
         else {
@@ -138,6 +139,10 @@ impl Sender {
         if let Some(taken) = slot {
             if let (true, Some(define)) = (context.is_some(), taken.define) {
                 self.put_defines(Some(define));
+            }
+            // Not before: of one whose codec fails, the peer hears nothing.
+            if let (true, Some(primed)) = (context.is_some(), primed) {
+                self.tell_history(&taken, arm, primed);
             }
             self.history.give_back(taken, context, &plain);
         }

@@ -71,6 +71,8 @@ struct Encoding {
     likely: Duration,
     /// Where it goes, if it has a history.
     slot: Option<SlotUse>,
+    /// .. and plain bytes that this begins with, if it begins with this block.
+    primed: Option<usize>,
     /// .. or if it is encoded with a dictionary.
     dictionary: Option<DictionaryUse>,
 }
@@ -357,9 +359,6 @@ impl Sender {
         };
         self.begin_shadow((lead, class), texture, arm);
         self.tell_choice(arm, choice, lead, (wanted.plain_len, budget_left));
-        if let (Some(slot), Some(history)) = (&slot, &history) {
-            self.tell_history(slot, arm, history);
-        }
         self.on_chosen(arm, choice, lead, streams, events);
         if arm == Arm::IDENTITY {
             self.emit_identity(now, texture, streams, path);
@@ -372,6 +371,7 @@ impl Sender {
                 decided: now,
                 likely,
                 slot,
+                primed: history.as_ref().and_then(EncodeHistory::primed),
                 dictionary: way,
             });
             self.job = Some(EncodeJob {
@@ -407,17 +407,13 @@ impl Sender {
         });
     }
 
-    /// A block is about to be encoded with a history that may begin with it.
-    fn tell_history(&self, taken: &SlotUse, arm: Arm, history: &EncodeHistory) {
-        let EncodeHistory::Beginning { prime, .. } = history else {
-            return;
-        };
+    /// A block was encoded with a history that has begun with it, with so many bytes.
+    fn tell_history(&self, taken: &SlotUse, arm: Arm, bytes: usize) {
         let began = if taken.define.is_some() {
             ContextChange::Begun
         } else {
             ContextChange::Reset
         };
-        let bytes = prime.len();
         let primed = (bytes > 0).then_some(ContextChange::Primed { bytes });
         for change in [Some(began), primed].into_iter().flatten() {
             self.told.tell(|| Observation::Context {

@@ -25,7 +25,7 @@ fn quick() -> TrainerConfig {
     }
 }
 
-fn accepting(policy: PolicyConfig) -> SessionConfig {
+pub(super) fn accepting(policy: PolicyConfig) -> SessionConfig {
     config(policy)
         .accept_dictionaries(AcceptancePolicy::new(Acceptance::Always))
         .train_dictionaries(Some(quick()))
@@ -45,7 +45,7 @@ fn send_all(pair: &mut Pair, id: StreamId, messages: &[Vec<u8>]) -> usize {
 }
 
 /// A dictionary of such messages.
-fn made_of(content: Content, seed: u64) -> Dictionary {
+pub(super) fn made_of(content: Content, seed: u64) -> Dictionary {
     train(&messages(content, seed, 1000), &TrainConfig::default()).expect("much in common")
 }
 

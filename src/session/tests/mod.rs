@@ -27,6 +27,8 @@ mod limits_in_time;
 mod messages;
 mod model;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
+mod observed;
+#[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod recalled;
 mod resume;
 mod runs;

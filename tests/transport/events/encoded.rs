@@ -1,12 +1,10 @@
-//! Events of codecs at work: workers, contexts and dictionaries.
+//! Events of codecs at work: workers and contexts.
 
 use tautline::codecs::{Arm, CodecId, EncodeContext, context_memory_estimate};
 use tautline::control::PolicyConfig;
-use tautline::dictionary::Acceptance;
 use tautline::eventlog::EventId;
 use tautline::generate::{Content, Generator};
-use tautline::session::{ContextChange, DictionaryChange, DictionaryStats};
-use tautline::transport::Listener;
+use tautline::session::ContextChange;
 use tautline::wire::{
     BlockHeader, Control, Define, Features, GroupId, Hello, Open, RecordKind, RecordWriter, Slot,
     StreamId,
@@ -15,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::support::{hello, listen, quick_dictionaries};
+use crate::support::{hello, listen};
 
 fn text(seed: u64, len: usize) -> Bytes {
     let mut text = Vec::new();
@@ -28,7 +26,7 @@ fn text(seed: u64, len: usize) -> Bytes {
 }
 
 /// Of jobs at workers: how long each input was, and how long it took.
-fn jobs(rows: &[Row], event: EventId) -> Vec<(u64, Duration)> {
+pub(super) fn jobs(rows: &[Row], event: EventId) -> Vec<(u64, Duration)> {
     let of_event = rows.iter().filter(|row| row.event == Some(event));
     let jobs = of_event.map(|row| match Event::of(row) {
         Some(Event::Worker { time, .. }) => (row.second.expect("a length"), time),
@@ -140,7 +138,10 @@ async fn blocks_that_other_arms_were_tried_on_are_recorded() {
 }
 
 /// What became of the histories in each slot, those of what is received apart.
-fn contexts(rows: &[Row], of_received: bool) -> HashMap<u8, Vec<(ContextChange, u8, CodecId)>> {
+pub(super) fn contexts(
+    rows: &[Row],
+    of_received: bool,
+) -> HashMap<u8, Vec<(ContextChange, u8, CodecId)>> {
     let mut slots = HashMap::<_, Vec<_>>::new();
     for row in rows {
         match Event::of(row) {
@@ -163,6 +164,7 @@ fn contexts(rows: &[Row], of_received: bool) -> HashMap<u8, Vec<(ContextChange, 
     slots
 }
 
+/// The memory of either end may be what there is too little of.
 #[tokio::test]
 async fn both_ends_record_the_same_of_histories_that_make_room_for_others() {
     let log = log();
@@ -170,63 +172,63 @@ async fn both_ends_record_the_same_of_histories_that_make_room_for_others() {
     switch(&log, ALL);
     let large = Arm::new(CodecId::ZSTD, 1).with_history();
     let small = [1, 6, 9].map(|level| Arm::new(CodecId::DEFLATE, level).with_history());
-    let there = |arm| context_memory_estimate(arm, 15).1;
-    // At the server, the large one fits only without any of the small ones: its past, and what it begins with, come on top.
-    let room = there(large) + there(small[0]) / 2 + (64 << 10) + (59 << 10);
+    // The large one fits only without any of the small ones: its past, and what it begins with, come on top.
+    let of = |arm| context_memory_estimate(arm, 15);
+    let here = of(large).0 + of(small[0]).0 / 2 + (64 << 10) + (32 << 10);
+    let there = of(large).1 + of(small[0]).1 / 2 + (64 << 10) + (59 << 10);
     let session = |room| {
         let session = SessionConfig::default().policy(PolicyConfig::None);
         session.history_log(15).history_memory(room)
     };
-    let (client, server) = join(
-        &recording(&log, session(8 << 20)),
-        &recording(&log, session(room)),
-        &tcp(),
-    )
-    .await;
-    let left = open(&client, "s").await;
-    let right = accept(&server).await;
-    for (number, message) in Generator::new(Content::Telecom, 5).take(80).enumerate() {
-        let arm = match number / 5 % 4 {
-            3 => large,
-            turn => small[turn],
-        };
-        left.set_policy(PolicyConfig::Fixed(arm));
-        within(left.send(message.clone())).await.expect("room");
-        assert_eq!(next(&right).await, Some(message));
-    }
-    let rows = rows(&mut reader);
-    let (sent, received) = (contexts(&rows, false), contexts(&rows, true));
-    assert_eq!(sent.len(), received.len());
-    let (mut primed, mut evicted) = (0, 0);
-    for (slot, changes) in &sent {
-        // As the receiver has it: one that begins where another is takes its place, and what both have seen is not told.
-        let mut expected = Vec::new();
-        let mut is_live = false;
-        for change in changes {
-            match change.0 {
-                ContextChange::Begun => {
-                    if is_live {
-                        expected.push((ContextChange::Evicted, 0, CodecId::IDENTITY));
-                    }
-                    is_live = true;
-                    expected.push(*change);
-                }
-                ContextChange::Primed { bytes } => {
-                    assert!(is_live && bytes > 0, "{slot}: {changes:?}");
-                    primed += 1;
-                }
-                ContextChange::Evicted => {
-                    assert!(is_live, "{slot}: {changes:?}");
-                    is_live = false;
-                    evicted += 1;
-                    expected.push(*change);
-                }
-                other => panic!("{other:?}"),
-            }
+    for (of_client, of_server) in [(8 << 20, there), (here, 8 << 20)] {
+        let (client, server) = join(
+            &recording(&log, session(of_client)),
+            &recording(&log, session(of_server)),
+            &tcp(),
+        )
+        .await;
+        let config = StreamConfig::default().group(GroupId(3));
+        let left = within(client.open("s", config)).await.expect("a stream");
+        let right = accept(&server).await;
+        for (number, message) in Generator::new(Content::Telecom, 5).take(80).enumerate() {
+            let arm = match number / 5 % 4 {
+                3 => large,
+                turn => small[turn],
+            };
+            left.set_policy(PolicyConfig::Fixed(arm));
+            within(left.send(message.clone())).await.expect("room");
+            assert_eq!(next(&right).await, Some(message));
         }
-        assert_eq!(received[slot], expected, "{slot}: {changes:?}");
+        let rows = rows(&mut reader);
+        let [mut sent, received] = [false, true].map(|of_received| contexts(&rows, of_received));
+        let (mut primed, mut evicted) = (0, 0);
+        for (slot, changes) in &mut sent {
+            let mut is_live = false;
+            for (change, group, _) in &*changes {
+                assert_eq!(*group, 3);
+                match change {
+                    ContextChange::Begun => {
+                        assert!(!is_live, "{slot}: {changes:?}");
+                        is_live = true;
+                    }
+                    ContextChange::Primed { bytes } => {
+                        assert!(is_live && *bytes > 0, "{slot}: {changes:?}");
+                        primed += 1;
+                    }
+                    ContextChange::Evicted => {
+                        assert!(is_live, "{slot}: {changes:?}");
+                        is_live = false;
+                        evicted += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            // What both ends have seen is no news to the receiver.
+            changes.retain(|change| !matches!(change.0, ContextChange::Primed { .. }));
+        }
+        assert_eq!(sent, received);
+        assert!(primed > 0 && evicted > 8, "{sent:?}");
     }
-    assert!(primed > 0 && evicted > 0, "{sent:?}");
 }
 
 /// A peer that begins a history anew, as senders do once a codec of theirs has failed.
@@ -290,113 +292,4 @@ async fn a_history_that_begins_anew_is_recorded() {
     let [begun, reset] = [ContextChange::Begun, ContextChange::Reset];
     let expected = [begun, reset, reset].map(|change| (change, 0, CodecId::ZSTD));
     assert_eq!(changes, Some(expected.to_vec()));
-}
-
-/// Messages on a new connection until `enough`; what its ends have done with dictionaries then.
-async fn orders(
-    client: &Node,
-    listener: &Listener,
-    mut enough: impl FnMut(&DictionaryStats) -> bool,
-) -> [DictionaryStats; 2] {
-    let address = listener.local_address().expect("an address");
-    let (from, to) =
-        within(async { tokio::join!(client.connect(&address), listener.accept()) }).await;
-    let (from, to) = (from.expect("a connection"), to.expect("a connection"));
-    let left = open(&from, "orders").await;
-    let right = accept(&to).await;
-    within(async {
-        for message in Generator::new(Content::Telecom, 1) {
-            left.send(message.clone()).await.expect("room");
-            assert_eq!(next(&right).await, Some(message));
-            if enough(&stats(&from).await.dictionaries) {
-                break;
-            }
-        }
-    })
-    .await;
-    let made = [
-        stats(&from).await.dictionaries,
-        stats(&to).await.dictionaries,
-    ];
-    let (closed, _) = within(async { tokio::join!(from.close(), to.close()) }).await;
-    closed.expect("a clean close");
-    made
-}
-
-#[tokio::test]
-async fn both_ends_record_what_becomes_of_a_dictionary() {
-    let log = log();
-    let mut reader = log.reader();
-    switch(&log, ALL);
-    let node = || recording(&log, quick_dictionaries(Acceptance::Always));
-    let listener = listen(&node()).await;
-    let [made, taken] = orders(&node(), &listener, |made| made.blocks_sent > 0).await;
-    let rows = rows(&mut reader);
-    let mut seen = Vec::new();
-    let mut identities = Vec::new();
-    for row in &rows {
-        if let Some(Event::Dictionary {
-            change,
-            received,
-            len,
-            prefix,
-            number,
-            ..
-        }) = Event::of(row)
-        {
-            seen.push((change, received));
-            // Those that are made have no number yet.
-            let is_numbered = change != DictionaryChange::Trained;
-            assert_eq!(number, u64::from(is_numbered));
-            identities.push((len, prefix));
-        }
-    }
-    identities.dedup();
-    assert_eq!(identities.len(), 1, "all of it is about one");
-    assert!(identities[0].0 > 0 && identities[0].1 > 0);
-    let expected = [
-        (DictionaryChange::Trained, false, made.trained),
-        (DictionaryChange::Offered, false, made.offered),
-        (DictionaryChange::Offered, true, made.offered),
-        (DictionaryChange::Adopted, false, made.accepted),
-        (DictionaryChange::Adopted, true, taken.received),
-    ];
-    for (change, received, count) in expected {
-        let of = seen.iter().filter(|it| **it == (change, received));
-        assert_eq!(of.count() as u64, count, "{change:?}, {received}");
-    }
-    assert_eq!(seen.len(), 5, "and nothing else: {seen:?}");
-    // It was made, packed and unpacked.
-    let jobs = jobs(&rows, events::WORKER_DICTIONARY).len() as u64;
-    assert!(jobs >= made.trained + made.offered + taken.received);
-}
-
-#[tokio::test]
-async fn both_ends_record_that_a_history_begins_with_the_last_connections() {
-    let log = log();
-    let mut reader = log.reader();
-    let session =
-        quick_dictionaries(Acceptance::Always).policy("zstd:3+history".parse().expect("an arm"));
-    let node = || recording(&log, session.clone());
-    let (client, listener) = (node(), listen(&node()).await);
-    let mut sent = 0;
-    let enough = |_: &DictionaryStats| {
-        sent += 1;
-        sent == 20
-    };
-    orders(&client, &listener, enough).await;
-    switch(&log, ALL);
-    let [made, _] = orders(&client, &listener, |_| true).await;
-    assert_eq!(made.recalled, 1);
-    let rows = rows(&mut reader);
-    let changes = [false, true].map(|of_received| {
-        let slots = contexts(&rows, of_received);
-        slots.into_values().flatten().collect::<Vec<_>>()
-    });
-    assert_eq!(changes[0], changes[1]);
-    let changes: Vec<_> = changes[0].iter().map(|change| change.0).collect();
-    assert!(
-        matches!(changes[..], [ContextChange::Begun, ContextChange::Primed { bytes }] if bytes > 0),
-        "{changes:?}"
-    );
 }
