@@ -4,9 +4,13 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command};
+use std::path::Path;
+use std::process::{Child, Command, Output};
 
 use support::{Echo, deadline, finish, json_lines, run, start, text};
+use tautline::eventlog::{EventKind, EventLog, EventLogConfig, Route, RowFormat};
+use tautline::session::StreamConfig;
+use tautline::transport::{Node, NodeConfig, events};
 
 /// Messages at a steady rate until it is dropped.
 struct Traffic {
@@ -230,4 +234,209 @@ fn what_has_no_event_log_is_said() {
     );
     let output = run(&["events", "dump", "/nowhere/at/all"]);
     assert!(!output.status.success());
+}
+
+/// Messages that the log of [`recorded`] has.
+const MESSAGES: u64 = 50;
+
+/// A log in a file that two nodes of this process have recorded everything in; how many rows it has.
+fn recorded(path: &Path) -> usize {
+    let log = EventLog::create(path, &events::config(1 << 16).writers(4)).expect("room");
+    for event in events::all() {
+        let route = Some(Route::to(events::LOG));
+        log.route(event, None, route).expect("known");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let node = || Node::new(NodeConfig::default().guard(None).event_log(log.clone()));
+        let (left, right) = (node().expect("a node"), node().expect("a node"));
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let listener = right.listen(&any).await.expect("a listener");
+        let address = listener.local_address().expect("an address");
+        let (client, server) = tokio::join!(left.connect(&address), listener.accept());
+        let (client, server) = (client.expect("a connection"), server.expect("a connection"));
+        let sent = client.open("orders", StreamConfig::default()).await;
+        let sent = sent.expect("a stream");
+        let received = server.accept().await.expect("open").expect("a stream");
+        for number in 0..MESSAGES {
+            sent.send(format!("order {number}").into())
+                .await
+                .expect("room");
+            received.recv().await.expect("open").expect("a message");
+        }
+        while client.stats().await.expect("open").frames_unacked > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let (closed, _) = tokio::join!(client.close(), server.close());
+        closed.expect("a clean close");
+    });
+    drop(runtime);
+    let mut rows = Vec::new();
+    let mut reader = log.reader();
+    reader.pass(&mut rows).expect("of this process");
+    assert_eq!(reader.stats().lost, 0);
+    rows.len()
+}
+
+#[test]
+fn a_log_in_a_file_is_dumped_and_analysed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("events");
+    let rows = recorded(&path);
+    let file = path.to_str().expect("text");
+    let dumped = run(&["events", "dump", file, "--json"]);
+    assert_eq!(dumped.status.code(), Some(0), "{}", text(&dumped.stderr));
+    let lines = json_lines(&dumped);
+    assert_eq!(lines.len(), rows);
+    assert!(
+        lines
+            .iter()
+            .filter_map(|row| row["at_ns"].as_u64())
+            .is_sorted()
+    );
+    let plain = run(&["events", "dump", file]);
+    assert_eq!(text(&plain.stdout).lines().count(), rows);
+    let analysed = run(&["events", "analyse", file, "--json"]);
+    assert_eq!(
+        analysed.status.code(),
+        Some(0),
+        "{}",
+        text(&analysed.stderr)
+    );
+    let analysis: serde_json::Value = serde_json::from_str(&text(&analysed.stdout)).expect("JSON");
+    for stage in ["queued to acked", "received to delivered"] {
+        let messages = &analysis["stages"][stage]["messages"];
+        assert_eq!(messages.as_u64(), Some(MESSAGES), "{stage}: {analysis}");
+    }
+    assert_eq!(analysis["rows_lost"], 0);
+    let analysed = run(&["events", "analyse", file]);
+    assert!(
+        text(&analysed.stdout).contains("queued to acked"),
+        "{}",
+        text(&analysed.stdout)
+    );
+}
+
+/// The program has said, in one line, what it could not do with which file, and has not panicked.
+fn refused(file: &Path, output: &Output) -> String {
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    let name = file.to_str().expect("text");
+    assert!(err.starts_with(&format!("tautline: {name}")), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    err
+}
+
+fn both(file: &Path) -> [Output; 2] {
+    let name = file.to_str().expect("text");
+    ["dump", "analyse"].map(|command| run(&["events", command, name]))
+}
+
+#[test]
+fn a_log_that_is_cut_off_is_refused_with_both_lengths() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("events");
+    recorded(&path);
+    let whole = std::fs::read(&path).expect("a file");
+    let cut = directory.path().join("cut");
+    for len in [4096, whole.len() / 2, whole.len() - 8, whole.len() - 1] {
+        std::fs::write(&cut, &whole[..len]).expect("room");
+        for output in both(&cut) {
+            let err = refused(&cut, &output);
+            assert!(
+                err.contains(&(len / 8 * 8).to_string()) && err.contains(&whole.len().to_string()),
+                "{len} of {}: {err}",
+                whole.len()
+            );
+        }
+    }
+    // Of its beginning there is not enough to say how long it was.
+    for len in [0, 7, 8, 100] {
+        std::fs::write(&cut, &whole[..len]).expect("room");
+        for output in both(&cut) {
+            refused(&cut, &output);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused_with_the_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("garbage");
+    let mut noise = 1_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        noise = noise
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (noise >> 56) as u8
+    })
+    .take(1 << 20)
+    .collect();
+    for content in [
+        &noise[..],
+        &[0; 1 << 16],
+        &[0xFF; 1 << 16],
+        b"order 1\norder 2\n",
+    ] {
+        std::fs::write(&path, content).expect("room");
+        for output in both(&path) {
+            let err = refused(&path, &output);
+            assert!(err.contains("no log area"), "{err}");
+        }
+    }
+    for (path, word) in [
+        (directory.path(), "directory"),
+        (&*directory.path().join("nothing"), "No such file"),
+        (Path::new("/dev/null"), "no log area"),
+    ] {
+        for output in both(path) {
+            let err = refused(path, &output);
+            assert!(err.contains(word), "{err}");
+        }
+    }
+    // A log, but of somebody else's events.
+    let config = EventLogConfig::default()
+        .event("theirs", EventKind::Access)
+        .log("all", 4096, RowFormat::default());
+    let _log = EventLog::create(&path, &config).expect("room");
+    for output in both(&path) {
+        let err = refused(&path, &output);
+        assert!(err.contains("not of the transport's events"), "{err}");
+    }
+}
+
+/// Whatever words of it have changed, it is read or refused.
+#[test]
+fn a_damaged_log_is_read_or_refused_and_nothing_panics() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("events");
+    recorded(&path);
+    let whole = std::fs::read(&path).expect("a file");
+    let damaged = directory.path().join("damaged");
+    let mut refusals = 0;
+    for number in 0..40 {
+        let mut bytes = whole.clone();
+        // Where settings and names are, and in the rows behind them.
+        let at = if number < 30 {
+            8 * number
+        } else {
+            whole.len() / 40 * number
+        };
+        for byte in &mut bytes[at..at + 8] {
+            *byte ^= [0xFF, 0x80, 0x01][number % 3];
+        }
+        std::fs::write(&damaged, &bytes).expect("room");
+        for output in both(&damaged) {
+            if output.status.success() {
+                continue;
+            }
+            refused(&damaged, &output);
+            refusals += 1;
+        }
+    }
+    assert!(refusals > 0, "the first word says that it is a log");
 }

@@ -73,7 +73,10 @@ fn what_is_required_and_missing_fails() {
         (["--require", "LLC-loads"], "no set has it"),
         (["--pid", "4194304"], "process 4194304 cannot be watched"),
         (["--cpu", "100000"], "cpu 100000 cannot be watched"),
-        (["--only", "nothing"], "\"nothing\""),
+        (
+            ["--only", "nothing"],
+            "no set \"nothing\"; there are kernel, hardware",
+        ),
         (["--model", "/nowhere/m.toml"], "/nowhere/m.toml"),
         (["--out", "/nowhere/a.csv"], "/nowhere/a.csv"),
         (["--out", "samples"], "--format"),
@@ -94,6 +97,106 @@ fn what_is_required_and_missing_fails() {
         assert_eq!(output.status.code(), Some(1), "{more:?} {err}");
         assert!(err.contains(word), "{more:?} {err}");
     }
+}
+
+/// A process that always has something to be counted.
+struct Busy(std::process::Child);
+
+impl Busy {
+    fn start() -> Self {
+        let busy = std::process::Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn();
+        Self(busy.expect("a shell"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the machine lacks decides what is printed, but not whether that is right.
+#[test]
+fn penalties_are_calibrated_and_the_stack_is_drawn_or_it_is_said_what_is_missing() {
+    let busy = Busy::start();
+    let pid = busy.0.id().to_string();
+    let begin = [
+        "monitor",
+        "--calibrate",
+        "--only",
+        "cpi",
+        "--pid",
+        &pid,
+        "--for",
+        "0.5",
+    ];
+    let output = run(&begin);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "nobody has required it: {err}"
+    );
+    let penalties = out
+        .lines()
+        .find_map(|line| line.strip_prefix("penalties in cycles: "));
+    if let Some(penalties) = penalties {
+        let (penalties, said) = penalties.split_once(';').expect("what they are");
+        assert!(said.contains("without counters"), "{out}");
+        for (part, name) in penalties.split(", ").zip(["l2", "llc", "memory", "branch"]) {
+            let cycles = part.strip_prefix(name).expect("its name").trim();
+            let cycles: f64 = cycles.parse().expect("a number");
+            assert!(cycles.is_finite() && cycles >= 0.0, "{penalties}");
+        }
+    } else {
+        assert!(
+            err.contains("not calibrated: the system does not say"),
+            "{err}"
+        );
+    }
+    let has_stack = out.contains("cycles an instruction");
+    if has_stack {
+        assert!(
+            out.contains("base and other") && !err.contains("no stack"),
+            "{out}{err}"
+        );
+    } else {
+        assert!(err.contains("no stack, which calibration is for"), "{err}");
+        let missing = err
+            .lines()
+            .find_map(|line| line.strip_prefix("tautline: not counted: "));
+        let (names, why) = missing
+            .and_then(|it| it.split_once(": "))
+            .expect("what, and why");
+        assert!(names.contains("cycles") && !why.is_empty(), "{err}");
+    }
+
+    // The same, by who cannot do without.
+    let required = run(&[&begin[..], &["--require", "cycles"]].concat());
+    let err = text(&required.stderr);
+    assert_eq!(required.status.code(), Some(i32::from(!has_stack)), "{err}");
+    assert_eq!(
+        err.contains("required, but missing: cycles"),
+        !has_stack,
+        "{err}"
+    );
+}
+
+#[test]
+fn what_calibration_says_is_not_in_a_recording_on_stdout() {
+    let own = own_pid();
+    let begin = ["monitor", "--calibrate", "--only", "system", "--pid", &own];
+    let output = run(&[&begin[..], &["--for", "0.2", "--out", "-"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!support::json_lines(&output).is_empty());
+    assert!(
+        text(&output.stderr).contains("calibrated") || text(&output.stderr).contains("penalties"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]

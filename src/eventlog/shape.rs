@@ -167,6 +167,13 @@ impl Shape {
             return Err(ReadError::Damaged("its counts are beyond all bounds"));
         }
         let first = Self::first_log(events, domains);
+        // What is cut off before the lengths of its logs has at least said how long it was.
+        if words < first + logs * LOG {
+            return Err(ReadError::Truncated {
+                given: words * 8,
+                expected: count(header::WORDS)?.saturating_mul(8),
+            });
+        }
         let rings = (0..logs).map(|number| count(first + number * LOG + log::RING));
         let rings = rings.collect::<Result<Vec<_>, _>>()?;
         let shape = Self::new(events, domains, writers, rings)

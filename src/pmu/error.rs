@@ -52,6 +52,14 @@ pub enum FileError {
         /// Its name.
         given: String,
     },
+    /// There is no set of this name.
+    #[error("there is no set \"{given}\"; there are {}", known.join(", "))]
+    UnknownSet {
+        /// What was asked for.
+        given: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
     /// Two things of one kind have the same name.
     #[error("there are two {what}s called {name}")]
     Twice {

@@ -34,6 +34,8 @@ pub(super) struct Sizes {
 }
 
 pub(super) struct Source {
+    /// What errors are about.
+    name: String,
     reader: Reader,
     /// Cycles as time, settled at the beginning so that all rows go by the same.
     timebase: Timebase,
@@ -89,12 +91,14 @@ impl Source {
     }
 
     fn new(mut reader: Reader, process: Option<u32>, name: &str) -> Result<Self, Failure> {
-        if !events::are_in(&mut reader)? {
+        let are_in = events::are_in(&mut reader).map_err(|error| Failure::of(name, &error))?;
+        if !are_in {
             return Err(Failure::Error(format!(
                 "{name} has an event log, but not of the transport's events"
             )));
         }
         Ok(Self {
+            name: name.to_owned(),
             timebase: reader.timebase(),
             reader,
             is_live: process.is_some(),
@@ -157,7 +161,8 @@ impl Source {
             self.is_over |= !Path::new(&format!("/proc/{process}")).exists();
         }
         let mut rows = Vec::new();
-        self.reader.pass(&mut rows)?;
+        let read = self.reader.pass(&mut rows);
+        read.map_err(|error| Failure::of(&self.name, &error))?;
         let first = self.next.clone();
         for row in &rows {
             let next = self.next.entry((row.writer, row.log.index() as u16));

@@ -150,8 +150,9 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
         return list(arguments, &names);
     }
     let format = format(arguments)?;
+    let is_stdout = arguments.out.as_deref() == Some(Path::new("-"));
     let calibration = if arguments.calibrate {
-        measure()?
+        measure(is_stdout)?
     } else {
         None
     };
@@ -188,7 +189,6 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     if let Some(server) = &server {
         eprintln!("metrics at http://{}/metrics", server.address());
     }
-    let is_stdout = arguments.out.as_deref() == Some(Path::new("-"));
     let mut report = report::Report::new(!arguments.quiet && !is_stdout);
     let beginning = pace.restart();
     let end = arguments.length.map(|length| pace.now() + length);
@@ -227,7 +227,8 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     if is_stdout {
         eprintln!("{said}");
     } else {
-        report::summary(&monitor, penalty)?;
+        let has_stack = report::summary(&monitor, penalty)?;
+        tell_stack(arguments, has_stack);
         say!("{said}")?;
     }
     written?;
@@ -322,15 +323,30 @@ pub(crate) fn unix_nanos(since: Time) -> u64 {
     now.saturating_sub(since.as_nanos())
 }
 
-fn measure() -> Result<Option<Calibration>, Failure> {
+/// What misses cost here; said on stderr where stdout is a recording.
+fn measure(is_stdout: bool) -> Result<Option<Calibration>, Failure> {
     let Some(sizes) = CacheSizes::of_system(Path::new("/")) else {
         eprintln!("tautline: not calibrated: the system does not say how large its caches are");
         return Ok(None);
     };
     let pace = Pace::new(FLUSH);
     let calibration = calibrate(sizes, || pace.now().saturating_since(Time::ZERO));
-    report::calibration(sizes, &calibration)?;
+    let said = report::calibration(sizes, &calibration);
+    if is_stdout {
+        eprintln!("{said}");
+    } else {
+        say!("{said}")?;
+    }
     Ok(Some(calibration))
+}
+
+/// Who calibrates wants the stack. Why counts are missing was said before.
+fn tell_stack(arguments: &MonitorArguments, has_stack: bool) {
+    if arguments.calibrate && !has_stack {
+        eprintln!(
+            "tautline: no stack, which calibration is for: nobody has counted cycles and instructions together"
+        );
+    }
 }
 
 fn list(arguments: &MonitorArguments, names: &Names) -> Result<(), Failure> {
@@ -380,7 +396,9 @@ fn replay(
     if arguments.out.as_deref() == Some(Path::new("-")) {
         return Ok(());
     }
-    report::summary(&monitor, penalty)
+    let has_stack = report::summary(&monitor, penalty)?;
+    tell_stack(arguments, has_stack);
+    Ok(())
 }
 
 /// Samples to a file, if there is to be one, whatever the disk does.

@@ -95,11 +95,11 @@ impl Report {
     }
 }
 
-/// All that was counted, and the stack.
+/// All that was counted, and the stack; whether there is one.
 pub(crate) fn summary<C: Counters>(
     monitor: &Monitor<C>,
     penalty: impl Fn(&str) -> Option<f64>,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let layout = monitor.layout();
     say!("in all:")?;
     let mut places = Vec::new();
@@ -126,9 +126,11 @@ pub(crate) fn summary<C: Counters>(
             )?;
         }
     }
+    let mut has_stack = false;
     for place in places {
         if let Some(stack) = CpiStack::of(place, monitor.totals(), layout, &penalty) {
             say!("{}", stack.to_string().trim_end())?;
+            has_stack = true;
         }
     }
     missing(&monitor.never_free());
@@ -136,7 +138,8 @@ pub(crate) fn summary<C: Counters>(
     say!(
         "{samples} samples, the newest {kept} in memory ({} at most)",
         text::bytes(monitor.store().memory() as u64)
-    )
+    )?;
+    Ok(has_stack)
 }
 
 /// What the monitor took.
@@ -160,19 +163,19 @@ pub(crate) fn probe(beginning: ProbeEffect, probe: ProbeEffect, is_sampled: bool
     )
 }
 
-pub(crate) fn calibration(sizes: CacheSizes, measured: &Calibration) -> Result<(), Failure> {
+pub(crate) fn calibration(sizes: CacheSizes, measured: &Calibration) -> String {
     let [l1, l2, llc, memory] = measured.load_nanos;
     let bytes = |bytes: usize| text::bytes(bytes as u64);
-    say!(
+    let loads = format!(
         "a load from L1 ({}) {l1:.1} ns, L2 ({}) {l2:.1} ns, last cache ({}) {llc:.1} ns, memory {memory:.1} ns",
         bytes(sizes.l1),
         bytes(sizes.l2),
         bytes(sizes.llc),
-    )?;
+    );
     let penalties = ["l2", "llc", "memory", "branch"]
         .map(|name| format!("{name} {:.1}", measured.penalty(name).unwrap_or(f64::NAN)));
-    say!(
-        "penalties in cycles: {}; estimated, without counters",
+    format!(
+        "{loads}\npenalties in cycles: {}; estimated, without counters",
         penalties.join(", ")
     )
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::io;
 use std::path::Path;
 
+use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::clock::Clocks;
@@ -20,23 +21,27 @@ const ASK_WAITED: Duration = Duration::from_millis(200);
 
 /// Keeps this thread on `processor`.
 pub(super) fn pin(processor: u32) -> Result<(), LeechError> {
-    let none = || LeechError::NoProcessor {
-        given: processor,
-        allowed: Topology::of_system(Path::new("/"), None).allowed(),
-    };
     if processor as usize >= CpuSet::MAX_CPU {
-        return Err(none());
+        return Err(refused(Errno::INVAL, processor));
     }
     let mut only = CpuSet::new();
     only.set(processor as usize);
-    match sched_setaffinity(None, &only) {
-        Ok(()) => Ok(()),
+    sched_setaffinity(None, &only).map_err(|errno| refused(errno, processor))
+}
+
+/// Why a thread cannot be kept on `processor`, by what the system says.
+fn refused(errno: Errno, processor: u32) -> LeechError {
+    match errno {
         // What it says of processors that are not there, offline, or not the process's.
-        Err(rustix::io::Errno::INVAL) => Err(none()),
-        Err(errno) => Err(LeechError::Pin {
+        Errno::INVAL => LeechError::NoProcessor {
+            given: processor,
+            allowed: Topology::of_system(Path::new("/"), None).allowed(),
+        },
+        // EPERM where a filter of system calls or a security module forbids it.
+        errno => LeechError::Pin {
             processor,
             source: io::Error::from(errno),
-        }),
+        },
     }
 }
 
@@ -175,5 +180,31 @@ fn follow(work: &mut dyn Work, duty: &mut DutyCycle, before: &Wish, now: &Wish) 
     }
     if let (true, Some(misses)) = (before.misses != now.misses, now.misses) {
         work.set_misses(misses);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread may always be kept on the processors that it has, so that EPERM comes of filters of system calls alone, which a test has none of.
+    #[test]
+    fn a_refusal_to_pin_is_said_for_what_it_is() {
+        let forbidden = refused(Errno::PERM, 3);
+        let LeechError::Pin { processor, source } = &forbidden else {
+            panic!("{forbidden:?}");
+        };
+        assert_eq!(*processor, 3);
+        assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(forbidden.to_string(), "cannot keep a thread on processor 3");
+        // The reason comes with it where errors are printed with what lies behind them.
+        let behind = std::error::Error::source(&forbidden).map(ToString::to_string);
+        assert!(behind.is_some_and(|it| it.contains("not permitted")));
+
+        let absent = refused(Errno::INVAL, 999);
+        assert!(
+            matches!(&absent, LeechError::NoProcessor { given: 999, allowed } if !allowed.is_empty()),
+            "{absent:?}"
+        );
     }
 }

@@ -43,38 +43,85 @@ fn every_leech_does_something_and_stops() {
 /// cannot be taken, and then the test says so and judges nothing.
 #[test]
 fn a_leech_holds_its_share_of_a_processor_that_nobody_else_wants() {
+    for resource in Resource::ALL {
+        // Its share is of what all do there, and has a test of its own.
+        if resource == Resource::Load {
+            continue;
+        }
+        holds(resource, 0.5, || {
+            Leech::start(config(resource).intensity(Intensity::new(0.5)))
+        });
+    }
     for resource in [
         Resource::Cpu,
         Resource::Data(DataLevel::L2),
         Resource::PageFaults,
         Resource::ContextSwitches,
     ] {
-        for share in [0.1, 0.5] {
-            let leech = Leech::start(config(resource).intensity(Intensity::new(share))).unwrap();
-            sleep(1500);
-            let stats = leech.stop();
-            let Some(waited) = stats.waited else {
-                println!(
-                    "{resource} skipped: the kernel does not say how long a thread waits for a processor"
-                );
-                continue;
-            };
-            // With as much wanted by others as it did not want itself, it cannot have its share.
-            let contended = waited.as_secs_f64() / stats.wall.as_secs_f64();
-            if contended > 0.5 * (1.0 - share) || stats.wall > Duration::from_millis(1650) {
-                println!(
-                    "{resource} at {share} skipped: it waited {waited:?} of {:?} for a processor",
-                    stats.wall
-                );
-                continue;
-            }
-            println!(
-                "{resource} at {share}: {:.4}, waited {waited:?}",
-                stats.share()
-            );
-            assert!((stats.share() - share).abs() <= 0.02, "{stats:?}");
-        }
+        holds(resource, 0.1, || {
+            Leech::start(config(resource).intensity(Intensity::new(0.1)))
+        });
     }
+}
+
+/// The peer is in this process and throws away what comes, on another thread.
+#[cfg(feature = "transport")]
+#[test]
+fn a_leech_of_the_network_holds_its_share_too() {
+    use crate::transport::{Node, NodeConfig};
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (node, listener, address) = runtime.block_on(async {
+        let node = Node::new(NodeConfig::default().guard(None)).unwrap();
+        let listener = node.listen(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_address().unwrap();
+        (node, listener, address)
+    });
+    let peer = runtime.spawn(async move {
+        let connection = listener.accept().await.unwrap();
+        let stream = connection.accept().await.unwrap().unwrap();
+        while let Ok(Some(_)) = stream.recv().await {}
+        connection.close().await
+    });
+    holds(Resource::Network, 0.5, || {
+        let config = NetworkConfig::new(address.clone()).length(Duration::from_secs(20));
+        Leech::network(config.intensity(Intensity::new(0.5)))
+    });
+    drop(runtime.block_on(peer).unwrap());
+    drop(node);
+}
+
+/// What a leech of `resource` has held of `share`, if there was so much to be had.
+fn holds(resource: Resource, share: f64, start: impl FnOnce() -> Result<Leech, LeechError>) {
+    let leech = start().unwrap();
+    sleep(1500);
+    let stats = leech.stop();
+    let Some(waited) = stats.waited else {
+        println!(
+            "{resource} skipped: the kernel does not say how long a thread waits for a processor"
+        );
+        return;
+    };
+    // With as much wanted by others as it did not want itself, it cannot have its share.
+    let contended = waited.as_secs_f64() / stats.wall.as_secs_f64();
+    if contended > 0.5 * (1.0 - share) || stats.wall > Duration::from_millis(1650) {
+        println!(
+            "{resource} at {share} skipped: it waited {waited:?} of {:?} for a processor",
+            stats.wall
+        );
+        return;
+    }
+    println!(
+        "{resource} at {share}: {:.4}, waited {waited:?}",
+        stats.share()
+    );
+    assert!(
+        (stats.share() - share).abs() <= 0.02,
+        "{resource}: {stats:?}"
+    );
 }
 
 /// The share is of all that runs there, by what the kernel says was idle. Where others than this test's take more than it asks, there is nothing to hold.

@@ -338,7 +338,10 @@ impl EventSets {
     pub fn only(&self, names: &[String]) -> Result<Self, FileError> {
         let find = |name: &String| {
             let found = self.sets.iter().find(|set| set.name == *name);
-            found.ok_or_else(|| FileError::name("set", name))
+            found.ok_or_else(|| FileError::UnknownSet {
+                given: file::shorten(name),
+                known: self.sets.iter().map(|set| set.name.clone()).collect(),
+            })
         };
         let kept: Vec<_> = names.iter().map(find).collect::<Result<_, _>>()?;
         let mut raw = self.raw();
