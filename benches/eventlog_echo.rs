@@ -1,4 +1,5 @@
-//! What event logs cost a transport: echo throughput with none, with one that is off, with all events on, and with a reader beside that.
+//! What event logs cost a transport: echo throughput with none, with one that is off, with all events on, and with a reader beside one that is
+//! off, has one event on, every third of the others too, or all (the source's five configurations, Stöß 2005, figure 5.7).
 //!
 //! Contestants take turns in one run, each with its own two nodes, client and server each on a runtime and thread of its own, over TCP on
 //! loopback; ratios are medians of those of rounds next to each other.
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tautline::control::PolicyConfig;
-use tautline::eventlog::{EventLog, Route};
+use tautline::eventlog::{EventId, EventLog, Route};
 use tautline::session::{SessionConfig, StreamConfig};
 use tautline::transport::{Address, Connection, Node, NodeConfig, Stream, events};
 use tokio::runtime::Runtime;
@@ -40,16 +41,42 @@ enum Recording {
     /// There is one, and no event is on.
     Off,
     All,
-    /// .. and all rows are read meanwhile.
+    /// Nothing is on, and that is read meanwhile.
+    ReadOff,
+    /// One event of a few for each block, and all rows are read meanwhile.
+    ReadBlocks,
+    /// .. and every third of all others.
+    ReadThird,
+    /// .. and all of them.
     Read,
 }
 
-const RECORDINGS: [Recording; 4] = [
+const RECORDINGS: [Recording; 7] = [
     Recording::None,
     Recording::Off,
     Recording::All,
+    Recording::ReadOff,
+    Recording::ReadBlocks,
+    Recording::ReadThird,
     Recording::Read,
 ];
+
+impl Recording {
+    /// How often `event` is recorded: every so many times.
+    fn every(self, event: EventId) -> Option<u32> {
+        match self {
+            Self::None | Self::Off | Self::ReadOff => None,
+            Self::All | Self::Read => Some(1),
+            Self::ReadBlocks => (event == events::BLOCK_WRITTEN).then_some(1),
+            Self::ReadThird if event == events::BLOCK_WRITTEN => Some(1),
+            Self::ReadThird => Some(3),
+        }
+    }
+
+    fn is_read(self) -> bool {
+        !matches!(self, Self::None | Self::Off | Self::All)
+    }
+}
 
 /// What is echoed.
 struct Traffic {
@@ -74,9 +101,9 @@ impl Contestant {
             Recording::None => None,
             _ => Some(EventLog::new(&events::config(events::DEFAULT_RING))?),
         };
-        if let (Some(log), Recording::All | Recording::Read) = (&log, recording) {
-            for event in events::all() {
-                log.route(event, None, Some(Route::to(events::LOG)))?;
+        for event in events::all() {
+            if let (Some(log), Some(every)) = (&log, recording.every(event)) {
+                log.route(event, None, Some(Route::to(events::LOG).every(every)))?;
             }
         }
         let config = {
@@ -127,8 +154,8 @@ impl Contestant {
     /// Echoes a second.
     fn round(&self, traffic: &Traffic, payloads: &[Bytes], echoes: usize) -> Result<f64, Error> {
         let done = Arc::new(AtomicBool::new(false));
-        let reader = match (&self.log, self.recording) {
-            (Some(log), Recording::Read) => {
+        let reader = match &self.log {
+            Some(log) if self.recording.is_read() => {
                 let (mut reader, done) = (log.reader(), Arc::clone(&done));
                 Some(thread::spawn(move || {
                     let mut rows = Vec::new();
@@ -218,7 +245,7 @@ fn main() -> Result<(), Error> {
         "Echoes a second on one connection, and their share of those without an event log: medians of {rounds} rounds of {seconds} s\n"
     );
     println!(
-        "| echoes | bytes | without | off | all events on | .. and read every 20 ms |\n|---|--:|--:|--:|--:|--:|"
+        "| echoes | bytes | without | off | all events on | off, read every 20 ms | blocks alone, read | .. and every third of the others, read | all, read |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     for traffic in &all {
         let payloads = payloads(traffic.len);
@@ -244,15 +271,15 @@ fn main() -> Result<(), Error> {
             let mut ratios: Vec<_> = pairs.map(|(with, without)| with / without).collect();
             median(&mut ratios)
         };
-        let ratios = [ratio(1), ratio(2), ratio(3)];
+        let ratios: Vec<_> = (1..contestants.len())
+            .map(|at| format!("{:.3}", ratio(at)))
+            .collect();
         println!(
-            "| {} | {} | {:.0} | {:.3} | {:.3} | {:.3} |",
+            "| {} | {} | {:.0} | {} |",
             traffic.name,
             traffic.len,
             median(&mut rates[0].clone()),
-            ratios[0],
-            ratios[1],
-            ratios[2],
+            ratios.join(" | "),
         );
     }
     Ok(())
