@@ -25,6 +25,15 @@ struct Failing {
 pub(crate) struct Failures(Vec<Failing>);
 
 impl Failures {
+    /// A block was encoded with `arm`, which has failed or not.
+    pub(crate) fn record(&mut self, now: Time, arm: Arm, failed: bool) {
+        if failed {
+            self.on_failed(now, arm);
+        } else if !self.0.is_empty() {
+            self.on_done(arm);
+        }
+    }
+
     /// `arm` has failed with a block.
     pub(crate) fn on_failed(&mut self, now: Time, arm: Arm) {
         if let Some(known) = self.0.iter_mut().find(|known| known.arm == arm) {
@@ -44,7 +53,7 @@ impl Failures {
     }
 
     /// `arm` has not failed with a block.
-    pub(crate) fn on_done(&mut self, arm: Arm) {
+    fn on_done(&mut self, arm: Arm) {
         let Some(at) = self.0.iter().position(|known| known.arm == arm) else {
             return;
         };

@@ -148,12 +148,7 @@ impl Sender {
         }
         let start = self.output.position();
         let failed = result.is_err();
-        let failures = &mut path.known.codecs.failures;
-        if failed {
-            failures.on_failed(now, arm);
-        } else {
-            failures.on_done(arm);
-        }
+        path.known.codecs.failures.record(now, arm, failed);
         let written = match result {
             Ok(Encoded::Written(len)) => Some(len),
             Ok(Encoded::NotSmaller) => {
