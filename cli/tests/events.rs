@@ -378,8 +378,8 @@ fn what_is_no_log_is_refused_with_the_reason() {
     .collect();
     for content in [
         &noise[..],
-        &[0; 1 << 16],
-        &[0xFF; 1 << 16],
+        &[0; 1 << 13],
+        &[0xFF; 1 << 13],
         b"order 1\norder 2\n",
     ] {
         std::fs::write(&path, content).expect("room");

@@ -29,7 +29,7 @@ pub(in crate::session) enum EncodeHistory {
 
 impl EncodeHistory {
     /// Plain bytes that it begins with, if it begins.
-    pub(in crate::session) const fn primed(&self) -> Option<usize> {
+    pub(in crate::session) fn primed(&self) -> Option<usize> {
         match self {
             Self::Going(_) => None,
             Self::Beginning { prime, .. } => Some(prime.len()),

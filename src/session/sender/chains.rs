@@ -1,6 +1,7 @@
 //! What goes from block to block of a group besides history: its checks, and the stream of its last record.
 
 use super::Sender;
+use crate::codecs::{Arm, EncodeContext};
 use crate::control::HistoryUse;
 use crate::session::history::SlotUse;
 use crate::session::observer::{ContextChange, Observation};
@@ -43,6 +44,44 @@ impl Sender {
         for (define, gone) in self.history.defines(comes) {
             self.tell_gone(define.slot, gone);
             self.put_define(define);
+        }
+    }
+
+    /// The block `plain` was encoded with a history, which comes back unless its codec has failed, and then nobody hears of it. If it has begun
+    /// with this block, with so many bytes (`primed`), the peer is told.
+    pub(super) fn on_history_used(
+        &mut self,
+        taken: SlotUse,
+        (arm, primed): (Arm, Option<usize>),
+        context: Option<Box<EncodeContext>>,
+        plain: &[u8],
+    ) {
+        if context.is_some() {
+            if let Some(define) = taken.define {
+                self.put_defines(Some(define));
+            }
+            if let Some(primed) = primed {
+                self.tell_history(&taken, arm, primed);
+            }
+        }
+        self.history.give_back(taken, context, plain);
+    }
+
+    fn tell_history(&self, taken: &SlotUse, arm: Arm, bytes: usize) {
+        let began = if taken.define.is_some() {
+            ContextChange::Begun
+        } else {
+            ContextChange::Reset
+        };
+        let primed = (bytes > 0).then_some(ContextChange::Primed { bytes });
+        for change in [Some(began), primed].into_iter().flatten() {
+            self.told.tell(|| Observation::Context {
+                change,
+                received: false,
+                slot: taken.slot,
+                group: taken.group,
+                arm: Some(arm),
+            });
         }
     }
 

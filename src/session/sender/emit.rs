@@ -137,14 +137,7 @@ impl Sender {
             context,
         } = block;
         if let Some(taken) = slot {
-            if let (true, Some(define)) = (context.is_some(), taken.define) {
-                self.put_defines(Some(define));
-            }
-            // Not before: of one whose codec fails, the peer hears nothing.
-            if let (true, Some(primed)) = (context.is_some(), primed) {
-                self.tell_history(&taken, arm, primed);
-            }
-            self.history.give_back(taken, context, &plain);
+            self.on_history_used(taken, (arm, primed), context, &plain);
         }
         let start = self.output.position();
         let failed = result.is_err();

@@ -27,7 +27,7 @@ use super::gain::HistoryGain;
 use super::history::{EncodeHistory, SendHistory, SlotUse};
 use super::inflight::Inflight;
 use super::job::EncodeJob;
-use super::observer::{ContextChange, Observation, Told};
+use super::observer::{Observation, Told};
 use super::output::Output;
 use super::path::Path;
 use super::retained::Retained;
@@ -405,25 +405,6 @@ impl Sender {
             budget: self.budget.rate(),
             budget_left,
         });
-    }
-
-    /// A block was encoded with a history that has begun with it, with so many bytes.
-    fn tell_history(&self, taken: &SlotUse, arm: Arm, bytes: usize) {
-        let began = if taken.define.is_some() {
-            ContextChange::Begun
-        } else {
-            ContextChange::Reset
-        };
-        let primed = (bytes > 0).then_some(ContextChange::Primed { bytes });
-        for change in [Some(began), primed].into_iter().flatten() {
-            self.told.tell(|| Observation::Context {
-                change,
-                received: false,
-                slot: taken.slot,
-                group: taken.group,
-                arm: Some(arm),
-            });
-        }
     }
 
     /// A block was gathered that goes out with `arm`: what its streams count.

@@ -128,7 +128,7 @@ fn both_ends_are_told_of_a_history_that_goes_with_its_dictionary() {
     let config = accepting(PolicyConfig::Fixed(arm));
     // Histories begin with what both have from before, which has ten seconds to live.
     let (trainer, dictionary) = (TrainerConfig::default(), made_of(Content::Telecom, 1));
-    let age = trainer.time_to_live - Duration::from_secs(10);
+    let age = trainer.time_to_live.saturating_sub(Duration::from_secs(10));
     let (mut sent, mut received) = <(DictionaryMemory, DictionaryMemory)>::default();
     sent.adopt(Time::ZERO, "test", dictionary.clone(), age, (trainer, 1));
     received.receive(dictionary);
