@@ -106,7 +106,35 @@ def dictionary():
 
 
 def dictionary_frames():
-    """What `dictionary_frames.rs` reads: an operation, a number, a length and so many bytes."""
+    """What `dictionary_frames.rs` reads: 0 and what one session gets, or 1 and what two do."""
+    yield from (b"\0" + seed for seed in dictionary_bytes())
+    yield from (b"\1" + seed for seed in dictionary_exchange())
+
+
+def dictionary_exchange():
+    """What `exchange.rs` reads: what each side sends with, holds and takes, then operations."""
+    one_way = lambda sends, holds, takes: bytes([sends, 0, takes, 0xE0, holds, takes])
+    opens = b"\0\x15\0\x35\0\x4d"  # of classes a, b and c, with the dictionary and nothing else
+    send = lambda stream, which, at=0: bytes([0x71, stream, which, at, 60])
+    talk = b"".join(send(which % 3, which) for which in range(5)) + b"\7"
+    for sends, holds, takes in [(0x1F, 0x40, 3), (0x1F, 0x5F, 3), (0x1F, 0x40, 0), (0x1B, 0x44, 7), (3, 2, 11), (0x1F, 0, 0x73), (0, 0x40, 3)]:
+        begin = one_way(sends, holds, takes) + opens
+        yield begin + talk + b"\x78\x40" + talk + b"\x58\xff" + talk
+        # Another connection, the next session with all that was, and with what is lost.
+        yield begin + talk + b"\x0c" + talk + b"\x0e\0" + opens + talk + b"\x0e\xff" + opens + talk
+        # Trained anew of what is said, with time for it.
+        yield begin + b"".join(send(0, 4, at) + b"\7\x38\x20" for at in range(0, 200, 16)) + talk
+        for who in (0, 0x80):
+            for what in (0, 8, 0x10, 3, 5, 7):
+                for number in (1, 2):
+                    yield begin + bytes([who | 10, what, number, 1]) + talk + bytes([who | 10, what, number, 0]) + talk
+            for disorder in (0, 1, 0x40, 0x80, 0xC8):
+                yield begin + bytes([who | 11, disorder]) + talk + bytes([who | 0x2B, disorder]) + talk + bytes([who | 0x3B, disorder]) + talk
+    yield bytes([0x1F, 0x40, 3, 0x1F, 0x40, 3]) + opens + b"\x80\x15\x80\x35" + talk + b"\x1d" + talk + b"\x8e\x21" + opens + talk
+
+
+def dictionary_bytes():
+    """An operation, a number, a length and so many bytes."""
     def op(code, number=0, content=b""):
         # Above 127, lengths are multiples of 16: what is cut off is nobody's loss here.
         content = content if len(content) < 128 else content[: len(content) // 16 * 16]
@@ -148,6 +176,10 @@ def dictionary_cache():
     for what in (0, 1, 2, 0xF3, 4, 5, 6, 7, 8, 9, 10, 11):
         yield b"\x40" + store(0x31, 1) + bytes([7, what, 0x31, 20]) + b"TLDC\1" + b"\0" * 15 + b"\4\0\4" + store(0x52, 9) + b"\6\x31\6"
     yield b"\x10" + b"".join(store(number << 4, number) for number in range(16))
+    # By two users, full, read-only, a file and begun again.
+    both = lambda number: store(number, 1) + bytes([0x80, number, 0, 2]) + bytes([3, number, 3, 0x83, number, 4])
+    for what in range(4):
+        yield b"\xff" + both(0x11) + bytes([10, what]) + both(0x22) + both(0x11) + bytes([0x8A, 2, 10, what]) + both(0x31) + b"\x85\x11\5"
 
 
 def resume():
@@ -158,6 +190,12 @@ def resume():
     for fault in (b"\x0d", b"\x0e", b"\x8e", b"\x12", b"\x13\7\0", b"\x14\x10\0"):
         talk = b"".join(send(who, number, code) for who in (0, 0x80) for number in (0, 1) for code in (5, 140, 230))
         yield settings + begin + talk + fault + b"\x0f" + talk + b"\x17" + fault + b"\x0f"
+    # Whole frames that are lost, come twice, change places, or come again; histories and without.
+    for policy in (b"\x06", b"\x26", b"\x02", b"\x04"):
+        for op in (0x33, 0x53, 0xD3, 0x73):
+            for what in (0, 2, 0x40, 0x80, 0xC0, 0xC8, 0xD9):
+                talk = b"".join(send(who, 0, code) + b"\x17" for code in (40, 50, 60, 140) for who in (0, 0x80))
+                yield bytes([1, 4, 6, 10]) + b"\0" + policy + b"\x80" + policy + talk + bytes([op, what]) + talk + b"\x0f" + talk
     # Codecs that take their time, windows that fill, time that passes, a crash of either side, a close.
     yield settings + begin + b"\x3b\xbb" + send(0, 0, 200) * 4 + b"\x17\x0d\x0f\x1c\x9c\x17"
     yield bytes([9, 0, 0, 0]) + begin + b"\x1d\x9d" + send(0, 0, 230) * 9 + b"\x17\x1a\x18\x17\x3d\x1e\x17"

@@ -1,6 +1,6 @@
 //! A cache directory in any state, by a sequence of operations: files of any bytes under any name, damaged, cut off and
-//! exchanged for directories, between what a program does with a cache. Whatever it gives is whole, what it
-//! writes keeps to the size, and what it cannot do is an error.
+//! exchanged for directories, a directory that is full, read-only or gone, between what two programs with limits of their own do with
+//! it. Whatever it gives is whole, what it writes keeps to the size, and what it cannot do is an error that says why and leaves nothing behind.
 //!
 //! The input is read byte by byte. Set `TMPDIR` to a directory in memory: each write is synced.
 
@@ -14,11 +14,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libfuzzer_sys::fuzz_target;
 use script::Script;
-use tautline::dictionary::cache::{CacheConfig, CacheEntry, DictionaryCache, MAX_CLASS_LEN};
+use tautline::dictionary::cache::{CacheConfig, CacheEntry, CacheError, DictionaryCache, MAX_CLASS_LEN};
 use tautline::dictionary::{Dictionary, DictionaryId};
 use tautline::envelope::{EnvelopeDecoder, EnvelopeEncoder};
 
 const MAX_LEN: usize = 2000;
+/// Here nobody may make files, not even root.
+const READ_ONLY: &str = "/sys/kernel";
 
 impl<'a> Script<'a> {
     fn bytes(&mut self) -> &'a [u8] {
@@ -116,6 +118,87 @@ fn size(directory: &Path) -> u64 {
     paths.filter_map(|path| path.metadata().ok()).filter(fs::Metadata::is_file).map(|it| it.len()).sum()
 }
 
+/// Does something while no file may be longer than a cache's header, which the system answers as if there were no space left.
+#[cfg(target_os = "linux")]
+fn without_room<T>(what: impl FnOnce() -> T) -> T {
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Limit {
+        soft: u64,
+        hard: u64,
+    }
+    unsafe extern "C" {
+        fn getrlimit(resource: i32, limit: *mut Limit) -> i32;
+        fn setrlimit(resource: i32, limit: *const Limit) -> i32;
+        fn signal(number: i32, handler: usize) -> usize;
+    }
+    const RLIMIT_FSIZE: i32 = 1;
+    const SIGXFSZ: i32 = 25;
+    const SIG_IGN: usize = 1;
+    let mut before = Limit { soft: 0, hard: 0 };
+    // SAFETY: structures of two words, as 64-bit Linux has them, and numbers. The signal would end this process instead of failing the write.
+    let set = unsafe {
+        signal(SIGXFSZ, SIG_IGN);
+        getrlimit(RLIMIT_FSIZE, &mut before) + setrlimit(RLIMIT_FSIZE, &Limit { soft: 16, ..before })
+    };
+    let done = what();
+    // SAFETY: as above.
+    let set_back = unsafe { setrlimit(RLIMIT_FSIZE, &before) };
+    assert_eq!((set, set_back), (0, 0), "a soft limit may be set");
+    done
+}
+
+/// One of two programs that use the directory.
+struct User {
+    cache: DictionaryCache,
+    config: CacheConfig,
+    requests: u64,
+}
+
+impl User {
+    fn open(directory: &Path, config: CacheConfig) -> Option<Self> {
+        let cache = DictionaryCache::open(directory, config).ok()?;
+        Some(Self { cache, config, requests: 0 })
+    }
+
+    fn store(&mut self, directory: &Path, script: &mut Script<'_>, is_full: bool) {
+        let (dictionary, class, now) = (script.dictionary(), script.class(), script.time());
+        let before = self.cache.stats();
+        let mut store = || self.cache.store(&dictionary, &class, now);
+        let result = if is_full { without_room(store) } else { store() };
+        let after = self.cache.stats();
+        assert_eq!(after.failed - before.failed, u64::from(result.is_err()));
+        if after.stored > before.stored {
+            assert!(result.is_ok() && !is_full && size(directory) <= self.config.max_bytes);
+        }
+        let is_read_only = directory.read_link().is_ok_and(|it| it == Path::new(READ_ONLY) && it.is_dir());
+        match &result {
+            Ok(()) => {
+                assert!(!is_read_only);
+                let entry = self.cache.load(&dictionary.id(), now).expect("just stored").expect("just stored");
+                self.requests += 1;
+                assert_eq!(entry.dictionary, dictionary);
+            }
+            Err(CacheError::TooLarge { given, max }) => assert!(given > max && *max == self.config.max_bytes),
+            Err(CacheError::Dictionary(_)) => assert!(dictionary.len() > self.config.max_len),
+            Err(CacheError::ClassTooLong { given, .. }) => assert_eq!(*given, class.len()),
+            Err(CacheError::ReadOnly { .. }) => assert!(is_read_only),
+            Err(CacheError::NoRoom { .. }) => assert!(is_full && !is_read_only),
+            Err(CacheError::Io { .. }) => assert!(!is_read_only),
+            Err(other) => panic!("{other}"),
+        }
+        let own = format!(".{}.", std::process::id());
+        let left = fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut left = left.filter(|it| it.file_name().to_string_lossy().contains(&own));
+        assert!(left.next().is_none(), "left behind after {result:?}");
+    }
+
+    fn check(&self) {
+        let stats = self.cache.stats();
+        assert!(stats.hits + stats.misses + stats.failed >= self.requests, "{stats:?}");
+    }
+}
+
 fn check(entry: &CacheEntry) {
     let content = entry.dictionary.content();
     assert_eq!(entry.dictionary.id(), DictionaryId::of(content));
@@ -129,26 +212,20 @@ fuzz_target!(|input: &[u8]| {
     let mut config = CacheConfig::default();
     config.max_len = MAX_LEN;
     config.max_bytes = 200 + u64::from(script.byte()) * 40;
-    let Ok(mut cache) = DictionaryCache::open(&directory, config) else { return };
-    let mut requests = 0;
+    // The other has less room, some of the time for nothing at all.
+    let mut other = config;
+    other.max_bytes = config.max_bytes / 4;
+    let (Some(one), Some(other)) = (User::open(&directory, config), User::open(&directory, other)) else { return };
+    let mut users = [one, other];
+    let mut is_full = false;
     while let Some(op) = script.next() {
-        match op % 10 {
-            0..=2 => {
-                let (dictionary, class, now) = (script.dictionary(), script.class(), script.time());
-                let before = cache.stats().stored;
-                let result = cache.store(&dictionary, &class, now);
-                if cache.stats().stored > before {
-                    assert!(result.is_ok() && size(&directory) <= config.max_bytes);
-                }
-                if result.is_ok() {
-                    let entry = cache.load(&dictionary.id(), now).expect("just stored").expect("just stored");
-                    requests += 1;
-                    assert_eq!(entry.dictionary, dictionary);
-                }
-            }
+        let user = &mut users[usize::from(op >> 7)];
+        let cache = &mut user.cache;
+        match (op & 127) % 11 {
+            0..=2 => user.store(&directory, &mut script, is_full),
             3 => {
                 let id = script.dictionary().id();
-                requests += 1;
+                user.requests += 1;
                 if let Ok(Some(entry)) = cache.load(&id, script.time()) {
                     assert_eq!(entry.dictionary.id(), id);
                     check(&entry);
@@ -172,9 +249,12 @@ fuzz_target!(|input: &[u8]| {
             5 => {
                 let id = script.dictionary().id();
                 if cache.remove(&id).is_ok() {
-                    requests += 1;
-                    let found = cache.load(&id, script.time());
-                    assert!(!matches!(found, Ok(Some(_))), "removed");
+                    // For the other, too.
+                    for user in &mut users {
+                        user.requests += 1;
+                        let found = user.cache.load(&id, script.time());
+                        assert!(!matches!(found, Ok(Some(_))), "removed");
+                    }
                 }
             }
             6 => {
@@ -185,10 +265,29 @@ fuzz_target!(|input: &[u8]| {
                     assert_eq!(plain, &[3; 60][..]);
                 }
             }
+            10 => match script.byte() % 4 {
+                0 => is_full = !is_full,
+                1 => {
+                    clear(&directory);
+                    let _ = std::os::unix::fs::symlink(READ_ONLY, &directory);
+                }
+                // It ends, and begins again if it can.
+                2 => {
+                    user.check();
+                    if let Some(again) = User::open(&directory, user.config) {
+                        *user = again;
+                    }
+                }
+                // What was to be below is a file's name now.
+                _ => {
+                    clear(&directory);
+                    let _ = fs::write(&directory, "x");
+                    assert!(matches!(DictionaryCache::open(directory.join("below"), config), Err(CacheError::Io { .. })));
+                }
+            },
             _ => disturb(&directory, &mut script),
         }
     }
-    let stats = cache.stats();
-    assert!(stats.hits + stats.misses + stats.failed >= requests, "{stats:?}");
+    users.iter().for_each(User::check);
     clear(&directory);
 });

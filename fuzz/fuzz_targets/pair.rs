@@ -9,7 +9,9 @@ use tautline::session::{
     CodecWorker, DecodedBlock, EncodedBlock, Event, Role, Session, SessionConfig, SessionError, StreamConfig,
 };
 use tautline::units::Time;
-use tautline::wire::{RecordKind, StreamId};
+use tautline::wire::{Control, GroupId, RecordKind, StreamId};
+
+use crate::disorder::{Disorder, Frames, Which};
 
 pub const TOKEN: [u8; 16] = [9; 16];
 /// Longer than a session waits for another connection: a side that hears nothing for so long has given up.
@@ -36,6 +38,8 @@ pub struct End {
     told: bool,
     /// What it says leads nowhere.
     mute: bool,
+    /// What it says, as the carrier has it.
+    says: Frames,
     /// Whether codecs keep what they have done until they are asked.
     pub slow: bool,
     encoded: Option<EncodedBlock>,
@@ -49,9 +53,9 @@ pub struct End {
 }
 
 impl End {
-    fn new(role: Role, config: SessionConfig) -> Option<Self> {
-        let mut session = Session::new(role, config, Time::ZERO).ok()?;
-        session.set_budget(Time::ZERO, None);
+    fn new(role: Role, config: SessionConfig, now: Time) -> Option<Self> {
+        let mut session = Session::new(role, config, now).ok()?;
+        session.set_budget(now, None);
         Some(Self {
             session,
             worker: CodecWorker::new(20),
@@ -60,6 +64,7 @@ impl End {
             ended: false,
             told: false,
             mute: false,
+            says: Frames::default(),
             slow: false,
             encoded: None,
             decoded: Vec::new(),
@@ -148,10 +153,19 @@ pub struct Pair {
     pub now: Time,
     /// Sent and not received yet, by who sent it and on which stream.
     expected: BTreeMap<(usize, StreamId), VecDeque<Sent>>,
+    /// Streams of other groups than 0: their blocks are in two chains, that of group 0 without history, and none of these tells what is
+    /// missing of the other.
+    apart: BTreeSet<StreamId>,
     /// How many were received, likewise.
     received: BTreeMap<(usize, StreamId), u64>,
     /// Bits were changed that a check of 16 bits may have let pass, so that what arrives says nothing.
     tainted: bool,
+    /// Whole frames were lost, repeated or exchanged: nothing arrives that was not sent, but not everything does, and who counts frames has
+    /// counted wrong, so that the session cannot go on over another connection.
+    pub disordered: bool,
+    /// What arrived is checked by 16 bits alone, of which one in 65 536 blocks that are wrong passes: another payload tells whether it was that.
+    doubtful: bool,
+    garbled: Option<String>,
     /// Something was done after which a session may fail.
     pub excused: bool,
     memory: u64,
@@ -160,14 +174,22 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(config: &SessionConfig, memory: usize) -> Option<Self> {
-        let config = config.clone().retransmit_memory(memory);
-        let accepts = config.clone().resume_token(Some(TOKEN));
+        Self::of([config.clone(), config.clone()], memory, Time::ZERO)
+    }
+
+    pub fn of(configs: [SessionConfig; 2], memory: usize, now: Time) -> Option<Self> {
+        let [connects, accepts] = configs.map(|config| config.retransmit_memory(memory));
+        let accepts = accepts.resume_token(Some(TOKEN));
         let mut pair = Self {
-            ends: [End::new(Role::Connector, config)?, End::new(Role::Acceptor, accepts.clone())?],
-            now: Time::ZERO,
+            ends: [End::new(Role::Connector, connects, now)?, End::new(Role::Acceptor, accepts.clone(), now)?],
+            now,
             expected: BTreeMap::new(),
+            apart: BTreeSet::new(),
             received: BTreeMap::new(),
             tainted: false,
+            disordered: false,
+            doubtful: false,
+            garbled: None,
             excused: false,
             memory: memory as u64,
             accepts,
@@ -178,10 +200,13 @@ impl Pair {
 
     // ---- what applications do
 
-    pub fn open(&mut self, who: usize, config: StreamConfig) {
+    pub fn open(&mut self, who: usize, name: &str, group: GroupId, config: StreamConfig) {
         let end = &mut self.ends[who];
-        if let Ok(id) = end.session.open("a stream", config) {
+        if let Ok(id) = end.session.open(name, config.group(group)) {
             end.open.push(id);
+            if group != GroupId::default() {
+                self.apart.insert(id);
+            }
         }
     }
 
@@ -229,11 +254,15 @@ impl Pair {
 
     /// Another connection.
     pub fn connect(&mut self) {
+        if self.disordered {
+            return;
+        }
         for end in &mut self.ends {
             end.hang_up();
             end.take_output(self.now);
             if end.session.reconnect(self.now).is_ok() {
                 (end.ended, end.told, end.mute) = (false, false, false);
+                end.says.begin();
             }
         }
         // To one that is over, nobody listens, and it says nothing.
@@ -260,6 +289,22 @@ impl Pair {
             way[at] ^= 1 << (bit % 8);
             self.tainted = true;
             self.excused = true;
+        }
+    }
+
+    /// What becomes of whole frames that `from` says next.
+    pub fn disturb(&mut self, from: usize, after: usize, which: Which, disorder: Disorder) {
+        self.ends[from].says.disturb(after, which, disorder);
+    }
+
+    /// A frame that `from` has not said. It must not be one that is numbered: both ends count those.
+    pub fn forge(&mut self, from: usize, frame: &Control) {
+        if self.ends[from].says.has_begun() && !self.ends[from].mute && !self.ends[1 - from].ended {
+            let mut bytes = Vec::new();
+            frame.put(&mut bytes);
+            self.ends[1 - from].way.extend_from_slice(&bytes);
+            self.excused = true;
+            self.doubtful = true;
         }
     }
 
@@ -292,6 +337,10 @@ impl Pair {
         let was_mute = end.mute;
         let closed = end.session.closed().is_some();
         if !was_mute && !lost {
+            let (out, disturbed) = end.says.carry(&out);
+            self.disordered |= disturbed;
+            self.doubtful |= disturbed;
+            self.excused |= disturbed;
             self.ends[1 - who].way.extend_from_slice(&out);
         }
         let lost = self.take_events(who) || lost;
@@ -310,7 +359,11 @@ impl Pair {
             match event {
                 Event::StreamOpened(id) => self.ends[who].open.push(id),
                 Event::Readable(id) => self.receive(who, id),
-                Event::Disconnected(_) => lost = true,
+                Event::Disconnected(error) => {
+                    let is_fault = matches!(error, SessionError::Peer(_) | SessionError::GoneAway { .. });
+                    assert!(!is_fault || self.excused, "side {who} blames the other: {error}");
+                    lost = true;
+                }
                 Event::Closed(result) => self.ends[who].closed = Some(result),
                 _ => {}
             }
@@ -322,10 +375,16 @@ impl Pair {
         while let Some(message) = self.ends[who].session.recv(id) {
             let from = (1 - who, id);
             *self.received.entry(from).or_default() += 1;
-            let expected = self.expected.get_mut(&from).and_then(VecDeque::pop_front);
-            if !self.tainted {
-                let (payload, kind) = expected.unwrap_or_else(|| panic!("a message twice on {id}"));
-                assert!(payload == message.payload && kind == message.kind, "another message on {id}");
+            let is_it = |(payload, kind): &Sent| *payload == message.payload && *kind == message.kind;
+            let expected = self.expected.get_mut(&from).and_then(|waiting| {
+                let is_apart = self.disordered && self.apart.contains(&id);
+                let at = if is_apart { waiting.iter().position(is_it) } else { None };
+                waiting.remove(at.unwrap_or(0))
+            });
+            if expected.is_none() {
+                self.blame(|| format!("a message twice on {id}"));
+            } else if !expected.is_some_and(|it| is_it(&it)) {
+                self.blame(|| format!("another message on {id}"));
             }
             let end = &mut self.ends[who];
             let charge = message.charge();
@@ -335,6 +394,20 @@ impl Pair {
                 end.unreleased.push((id, charge));
             }
         }
+    }
+
+    /// Something is wrong, unless 16 bits have let it pass.
+    fn blame(&mut self, what: impl FnOnce() -> String) {
+        match (self.tainted, self.doubtful) {
+            (true, _) => {}
+            (false, true) => self.garbled = self.garbled.take().or_else(|| Some(what())),
+            (false, false) => panic!("{}", what()),
+        }
+    }
+
+    /// What was wrong that 16 bits may have let pass.
+    pub fn garbled(self) -> Option<String> {
+        self.garbled
     }
 
     fn check(&self, who: usize) {
@@ -381,8 +454,11 @@ impl Pair {
         for who in 0..2 {
             self.check(who);
         }
-        if self.ends.iter().all(|end| end.closed == Some(Ok(()))) && !self.tainted {
-            assert!(self.is_done(), "both have closed, and not all has arrived: {:?}", self.expected);
+        if self.ends.iter().all(|end| end.closed == Some(Ok(()))) && !self.tainted && !self.disordered {
+            if !self.is_done() {
+                let expected = format!("{:?}", self.expected);
+                self.blame(|| format!("both have closed, and not all has arrived: {expected}"));
+            }
         }
         self.check_deliveries();
     }
@@ -390,7 +466,8 @@ impl Pair {
     fn rounds(&mut self, done: impl Fn(&Self) -> bool) {
         for _ in 0..PATIENCE {
             self.settle();
-            if done(self) || self.ends.iter().any(|end| matches!(end.closed, Some(Err(_)))) {
+            // Without its order it goes as far as it goes: what has arrived was compared.
+            if done(self) || self.disordered || self.garbled.is_some() || self.ends.iter().any(|end| matches!(end.closed, Some(Err(_)))) {
                 return;
             }
             self.pass(Duration::from_millis(15));
@@ -408,19 +485,23 @@ impl Pair {
                 let (connected, deliveries) = (session.is_connected(), session.deliveries());
                 format!("connected {connected}, closed {:?}, {deliveries:?}, {:?}", end.closed, session.stats())
             });
-            panic!("no end: expected {:?}, {state:#?}", self.expected);
+            let expected = format!("{:?}", self.expected);
+            self.blame(|| format!("no end: expected {expected}, {state:#?}"));
         }
     }
 
     /// One process is gone. The other hears of it, sooner or later, and must say truly what has arrived.
-    pub fn crash(mut self, who: usize) {
+    pub fn crash(&mut self, who: usize) {
+        if self.disordered || self.garbled.is_some() {
+            return;
+        }
         let left = 1 - who;
         self.excused = true;
         self.hand_back(left);
         self.ends[who].hang_up();
         self.cut_one(left);
         self.check_deliveries();
-        let anew = End::new(Role::Acceptor, self.accepts.clone().resume_token(Some([8; 16])));
+        let anew = End::new(Role::Acceptor, self.accepts.clone().resume_token(Some([8; 16])), self.now);
         if let (1, Some(mut anew)) = (who, anew) {
             let received = self.received.clone();
             // What the process that is gone has thrown away did not arrive.
@@ -429,6 +510,7 @@ impl Pair {
             // As a listener that is asked for a session that it does not know.
             if self.ends[0].session.reconnect(self.now).is_ok() {
                 (self.ends[0].ended, self.ends[0].told, self.ends[0].mute) = (false, false, false);
+                self.ends[0].says.begin();
                 self.settle();
                 let over = self.ends[0].closed.is_some() || self.tainted;
                 assert!(over, "its session is lost, and it goes on");
@@ -444,6 +526,9 @@ impl Pair {
 
     /// What a session says became of its messages is true.
     fn check_deliveries(&self) {
+        if self.disordered || self.garbled.is_some() {
+            return;
+        }
         for who in 0..2 {
             for said in self.ends[who].session.deliveries() {
                 let received = self.received.get(&(who, said.stream)).copied().unwrap_or_default();
