@@ -105,6 +105,32 @@ fn head() {
     println!("|---|---|---|---|---|---|---|---|");
 }
 
+/// Where no arm alone keeps processor and link busy, a heavy one while the link has work and a light one when it runs dry do: nothing but the cost of
+/// each block says so (docs/decisions.md).
+#[test]
+fn a_mixture_of_arms_is_faster_than_every_arm_alone() {
+    for (content, bytes, rate) in [
+        (Content::Telecom, 2e6, 10.0),
+        (Content::Telecom, 4e6, 100.0),
+        (Content::Events, 2e6, 10.0),
+    ] {
+        let cell = cell(content, bytes, rate, Pace::Throughput);
+        let efficiency = cell.efficiency(&cell.warm);
+        let mut shares: Vec<_> = cell.warm.stream.arms.iter().collect();
+        shares.sort_by_key(|arm| core::cmp::Reverse(arm.plain_bytes));
+        let all: u64 = shares.iter().map(|arm| arm.plain_bytes).sum();
+        let shares: Vec<_> = shares
+            .iter()
+            .map(|arm| (arm.arm, arm.plain_bytes as f64 / all as f64))
+            .collect();
+        let taken: Vec<_> = shares.iter().map(|(arm, share)| format!("{arm} {share:.2}")).collect();
+        println!("{content} at {rate} Mbit/s: {efficiency:.3} of {}, {}", cell.arm, taken.join(", "));
+        assert!(efficiency > 1.005, "{content}, {rate}: {efficiency:.3}");
+        let mixed = shares.iter().filter(|(_, share)| *share > 0.1).count();
+        assert!(mixed >= 2 && shares[0].1 < 0.9, "{content}, {rate}: {taken:?}");
+    }
+}
+
 #[test]
 fn throughput_is_that_of_the_best_arm_on_every_link() {
     head();
