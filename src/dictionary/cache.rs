@@ -61,7 +61,8 @@ static WRITES: AtomicU64 = AtomicU64::new(0);
 pub struct CacheConfig {
     /// Bytes of all files. Default 4 MiB, arbitrary: some two hundred dictionaries of the default length.
     pub max_bytes: u64,
-    /// Bytes of one dictionary. Default 112 KiB.
+    /// Bytes of one dictionary. Default 112 KiB. A longer one in the directory counts as damaged and is removed:
+    /// caches that share a directory should agree on it.
     pub max_len: usize,
 }
 

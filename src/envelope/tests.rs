@@ -171,16 +171,35 @@ mod encoded {
 
     #[test]
     fn names_that_several_share_are_said_to_be_ambiguous() {
-        let one = dictionary(1);
-        let mut list = &[one.clone(), one.clone()][..];
-        let name = DictionaryName::new(&one.id(), NameForm::Short);
-        assert!(matches!(list.resolve(&name), Ok(Some(found)) if found == one));
-        // Two dictionaries that share four bytes are hard to find: a name of none stands for it.
-        let any = DictionaryName {
-            form: NameForm::Short,
-            bytes: [0; ID_LEN],
+        // The first two of `dictionary 0`, `dictionary 1` and so on whose SHA-256 share four bytes: 4b415c8a.
+        let contents = [&b"dictionary 76850"[..], b"dictionary 80023"];
+        let held = contents.map(|it| Dictionary::new(it).expect("a length between"));
+        let message = contents[0].repeat(4);
+        let envelope = |form| {
+            let mut encoder = EnvelopeEncoder::new(form, DecodeLimits::default());
+            let sealed = encoder.encode_with(LZ4, &held[0], &message);
+            sealed.expect("encodes")
         };
-        assert!(matches!(list.resolve(&any), Ok(None)));
+        let short = envelope(NameForm::Short);
+        let name = DictionaryName::new(&held[0].id(), NameForm::Short);
+        assert_eq!(needed_dictionary(&short).expect("whole"), Some(name));
+        assert!(held.iter().all(|it| name.matches(&it.id())), "{name}");
+        let mut decoder = EnvelopeDecoder::default();
+        let mut both = &held[..];
+        let answer = decoder.decode(&short, &mut both);
+        let Err(EnvelopeError::Resolve(ResolveError::Ambiguous { name: said, count })) = answer
+        else {
+            panic!("{answer:?}");
+        };
+        assert_eq!((said, count), (name, 2));
+        // The next is not affected: longer names tell them apart, and one that is there twice is still one.
+        for form in [NameForm::Medium, NameForm::Whole] {
+            let back = decoder.decode(&envelope(form), &mut both);
+            assert_eq!(back.expect("undamaged"), message);
+        }
+        let mut twice = &[held[0].clone(), held[0].clone()][..];
+        let back = decoder.decode(&short, &mut twice);
+        assert_eq!(back.expect("undamaged"), message);
     }
 
     #[test]

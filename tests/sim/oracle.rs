@@ -123,11 +123,21 @@ fn a_mixture_of_arms_is_faster_than_every_arm_alone() {
             .iter()
             .map(|arm| (arm.arm, arm.plain_bytes as f64 / all as f64))
             .collect();
-        let taken: Vec<_> = shares.iter().map(|(arm, share)| format!("{arm} {share:.2}")).collect();
-        println!("{content} at {rate} Mbit/s: {efficiency:.3} of {}, {}", cell.arm, taken.join(", "));
+        let taken: Vec<_> = shares
+            .iter()
+            .map(|(arm, share)| format!("{arm} {share:.2}"))
+            .collect();
+        println!(
+            "{content} at {rate} Mbit/s: {efficiency:.3} of {}, {}",
+            cell.arm,
+            taken.join(", ")
+        );
         assert!(efficiency > 1.005, "{content}, {rate}: {efficiency:.3}");
         let mixed = shares.iter().filter(|(_, share)| *share > 0.1).count();
-        assert!(mixed >= 2 && shares[0].1 < 0.9, "{content}, {rate}: {taken:?}");
+        assert!(
+            mixed >= 2 && shares[0].1 < 0.9,
+            "{content}, {rate}: {taken:?}"
+        );
     }
 }
 

@@ -584,6 +584,8 @@ def parse_envelope(data, dictionaries, max_plain, least_name):
             held = {it for it in dictionaries if hashlib.sha256(it).digest().startswith(name)}
             if not held:
                 raise Bad("NoSuchDictionary")
+            if len(held) > 1:
+                raise Bad("Ambiguous")
             dictionary = held.pop()
         plain = decode(codec, body, plain_len, dictionary=dictionary)
         if plain is not None and len(plain) != plain_len:

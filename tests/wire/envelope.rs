@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use tautline::codecs::{CodecId, info};
 use tautline::dictionary::Dictionary;
 use tautline::envelope::{
-    EnvelopeDecoder, EnvelopeError, EnvelopeLimits, NameForm, NoDictionaries, needed_dictionary,
+    EnvelopeDecoder, EnvelopeError, EnvelopeLimits, NameForm, NoDictionaries, ResolveError,
+    needed_dictionary,
 };
 
 use super::vectors::{Vector, unhex, vectors};
@@ -19,6 +20,7 @@ fn show(error: &EnvelopeError) -> String {
         EnvelopeError::TooLong { .. } => "TooLong",
         EnvelopeError::NameTooShort { .. } => "NameTooShort",
         EnvelopeError::NoSuchDictionary { .. } => "NoSuchDictionary",
+        EnvelopeError::Resolve(ResolveError::Ambiguous { .. }) => "Ambiguous",
         EnvelopeError::Decode(_) => "Undecodable",
         EnvelopeError::Checksum { .. } => "Checksum",
         other => panic!("no vector has {other}"),

@@ -214,3 +214,39 @@ fn envelopes_find_their_dictionaries_here() {
     assert_eq!(plain.expect("found"), text);
     assert_eq!((cache.stats().hits, cache.stats().misses), (1, 1));
 }
+
+#[test]
+#[cfg(feature = "lz4")]
+fn names_that_several_files_share_are_said_to_be_ambiguous() {
+    use crate::codecs::DecodeLimits;
+    use crate::envelope::{EnvelopeDecoder, EnvelopeEncoder, EnvelopeError, NameForm};
+
+    let folder = folder();
+    let mut cache = open(&folder, 1 << 20);
+    // The first two of `dictionary 0`, `dictionary 1` and so on whose SHA-256 share four bytes.
+    let contents = [&b"dictionary 76850"[..], b"dictionary 80023"];
+    let [one, other] = contents.map(|it| Dictionary::new(it).expect("a length between"));
+    let message = contents[0].repeat(4);
+    let arm = "lz4".parse().expect("an arm");
+    let mut encoder = EnvelopeEncoder::new(NameForm::Short, DecodeLimits::default());
+    let envelope = encoder.encode_with(arm, &one, &message).expect("encodes");
+    let mut decoder = EnvelopeDecoder::default();
+    for dictionary in [&one, &other] {
+        cache.store(dictionary, "c", at(1)).expect("room");
+    }
+    let answer = decoder.decode(&envelope, &mut cache.resolver(at(2)));
+    assert!(
+        matches!(
+            answer,
+            Err(EnvelopeError::Resolve(ResolveError::Ambiguous {
+                count: 2,
+                ..
+            }))
+        ),
+        "{answer:?}"
+    );
+    // With one of them gone the other is meant.
+    cache.remove(&other.id()).expect("writable");
+    let plain = decoder.decode(&envelope, &mut cache.resolver(at(3)));
+    assert_eq!(plain.expect("found"), message);
+}

@@ -1,7 +1,9 @@
 //! Every kind of frame with every kind of fault, and what is to become of it.
 
 use tautline::dictionary::DictionaryId;
-use tautline::wire::{Check, DictionaryOffer, Features, GoAwayCode, Hello, Role, plain_crc};
+use tautline::wire::{
+    BlockHeader, Check, DictionaryOffer, Features, GoAwayCode, Hello, Role, Slot, plain_crc,
+};
 
 use crate::hostile::block;
 
@@ -210,6 +212,27 @@ enum Form {
     Tiny,
 }
 
+/// Slots that carry history from block to block, and blocks of `HELLO` in them, of the epochs that are said.
+fn carried(blocks: &[(u8, Option<u64>)]) -> Vec<u8> {
+    let slot = |slot| control(8, &[slot, 1, 0, 1, 0, 10]);
+    let mut out = join(&[&open(0), &slot(9), &slot(10)]);
+    let mut check = Check::default();
+    // LZ4's way to say literals.
+    let body = join(&[&[(HELLO.len() as u8) << 4], HELLO]);
+    for (slot, epoch) in blocks {
+        let header = BlockHeader {
+            slot: Slot::new(*slot),
+            epoch: *epoch,
+            plain_len: Some(HELLO.len()),
+            body_len: body.len(),
+            check: check.advance(plain_crc(HELLO)),
+        };
+        header.put(&mut out, true);
+        out.extend_from_slice(&body);
+    }
+    out
+}
+
 const CONTENT: &[u8] = b"what messages of a class have in common";
 
 fn offer(number: u8, len: u64, content: &[u8]) -> Vec<u8> {
@@ -299,6 +322,23 @@ impl Table {
         self.row(name, Forged, longer, wrong);
         let epoch = join(&[&[0x82, 1, 7], &[0; 4], HELLO]);
         self.row(name, Forged, epoch, UNEXPECTED);
+        // In a slot that has history: 0 is the epoch of its first block, and each that is said is the next.
+        let (first, next) = ((9, None), (9, Some(1)));
+        let begun = [first, next, first];
+        let then = |epoch| carried(&[&begun[..], &[(9, Some(epoch))]].concat());
+        self.row(name, Early, carried(&[next]), UNEXPECTED);
+        self.row(name, Early, then(3), UNEXPECTED);
+        self.row(name, Late, then(0), UNEXPECTED);
+        self.row(name, Duplicated, then(1), UNEXPECTED);
+        self.row(name, Duplicated, carried(&[first, next, next]), UNEXPECTED);
+        self.row(name, Oversized, then(u64::MAX), UNEXPECTED);
+        // Each slot counts for itself.
+        let others = carried(&[first, (10, None), next, (10, Some(1)), (9, Some(2))]);
+        self.row(name, Duplicated, others, Borne);
+        let one_less = carried(&begun[..2]).len();
+        let all = carried(&begun);
+        let again = join(&[&all, &all[one_less..]]);
+        self.row(name, Duplicated, again, CHECKSUM);
     }
 
     /// What all control frames have.
