@@ -684,3 +684,6 @@ fn stages(situation: &Situation<'_>) -> Stages {
         decode_price: situation.prices.decode,
     }
 }
+
+#[cfg(all(test, feature = "lz4", feature = "zstd"))]
+mod tests;

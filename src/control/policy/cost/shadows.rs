@@ -6,7 +6,7 @@ use crate::control::policy::Situation;
 
 /// Chances after which some arm is measured again whatever it promises, so that no estimate freezes
 /// (decisions.md).
-const RESAMPLE: u32 = 64;
+pub(super) const RESAMPLE: u32 = 64;
 /// .. and no more often than it costs so much of what blocks cost. Arbitrary.
 const RESAMPLE_SHARE: f64 = 0.02;
 /// Blocks expected of a class: as many as there were (nothing is known of the end of a stream, and what has lasted long will last), at least
