@@ -114,8 +114,8 @@ fn with_history(c: &mut Criterion) {
                         wire.clear();
                         encoder.encode(black_box(block), &mut wire).expect("memory");
                         if back {
-                            let decoded = decoder.decode_exact(black_box(&wire), &mut plain);
-                            decoded.expect("what was encoded");
+                            let result = decoder.decode_exact(black_box(&wire), &mut plain);
+                            result.expect("what was encoded");
                         }
                         black_box((&wire, &plain));
                     });

@@ -136,7 +136,11 @@ fn assert_read_only(result: Result<(), CacheError>) {
     let Err(CacheError::ReadOnly { path, source }) = result else {
         panic!("{result:?}");
     };
-    assert!(path.extension().is_some_and(|it| it == "dict"), "{}", path.display());
+    assert!(
+        path.extension().is_some_and(|it| it == "dict"),
+        "{}",
+        path.display()
+    );
     let kinds = [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem];
     assert!(kinds.contains(&source.kind()), "{source:?}");
 }
