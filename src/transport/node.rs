@@ -333,16 +333,16 @@ impl Node {
             None => session,
         };
         let clock = history_memory.clock();
-        #[cfg_attr(
-            not(feature = "dictionary-cache"),
-            expect(unused_mut, reason = "only a directory puts anything in")
-        )]
         let given = Given {
             dictionaries,
             trainer: session.trainer(),
             // Without random numbers a seed that peers might guess: no connection will start anyway.
             seed: getrandom::u64().unwrap_or_default(),
         };
+        #[cfg_attr(
+            not(feature = "dictionary-cache"),
+            expect(unused_mut, reason = "only a directory puts anything in")
+        )]
         let mut dictionaries = DictionaryStore::new(remembered_peers, given);
         #[cfg(feature = "dictionary-cache")]
         if let Some(cache) = dictionary_cache {
