@@ -121,11 +121,11 @@ fn no_namespaces() -> Option<String> {
     let made = is_done(&["tc", "-Version"]).and_then(|()| is_done(&["ip", "netns", "add", &name]));
     // A kernel without the shaper has no use for the namespace.
     let shaped = made.and_then(|()| {
-        let shaper = [
+        let limit = [
             "tc", "-n", &name, "qdisc", "replace", "dev", "lo", "root", "tbf", "rate", "1mbit",
             "burst", "4kb", "limit", "32kb",
         ];
-        let shaped = is_done(&shaper);
+        let shaped = is_done(&limit);
         is_done(&["ip", "netns", "delete", &name]).and(shaped)
     });
     shaped.err()
