@@ -187,9 +187,11 @@ impl User {
             Err(CacheError::Io { .. }) => assert!(!is_read_only),
             Err(other) => panic!("{other}"),
         }
+        // By its ending as well: a script can give a file this process's number for a name.
         let own = format!(".{}.", std::process::id());
+        let is_own = |name: &str| name.contains(&own) && name.ends_with(".unfinished");
         let left = fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut left = left.filter(|it| it.file_name().to_string_lossy().contains(&own));
+        let mut left = left.filter(|it| is_own(&it.file_name().to_string_lossy()));
         assert!(left.next().is_none(), "left behind after {result:?}");
     }
 
