@@ -168,6 +168,8 @@ pub(super) struct Cost {
     class: BlockClass,
     /// Blocks since something was last measured in the shadow.
     skipped: u32,
+    /// Blocks since an arm was measured that takes more than those of `skipped` pay for.
+    skipped_dear: u32,
     burst: BurstTime,
     /// Whether the arm measured longest ago had the last turn of those measured whatever they promise.
     oldest_turn: bool,
@@ -197,6 +199,7 @@ impl Cost {
             looks: Vec::new(),
             class: BlockClass::default(),
             skipped: 0,
+            skipped_dear: 0,
             burst: BurstTime::default(),
             oldest_turn: false,
             plain_small: 0,
@@ -217,6 +220,7 @@ impl Cost {
         let class = BlockClass::of(situation.plain_len, situation.texture);
         let stages = stages(situation);
         self.skipped = self.skipped.saturating_add(1);
+        self.skipped_dear = self.skipped_dear.saturating_add(1);
         self.class = class;
         if let Some((choice, decode_share)) = self.stands(situation, &stages, class) {
             self.on_choice(situation, choice.arm, decode_share);

@@ -9,6 +9,8 @@ use crate::control::policy::Situation;
 pub(super) const RESAMPLE: u32 = 64;
 /// .. and no more often than it costs so much of what blocks cost. Arbitrary.
 const RESAMPLE_SHARE: f64 = 0.02;
+/// An arm for which that never suffices, since others take their turns before, is measured when such a part of it has come together for it alone. Arbitrary.
+const DEAR_SHARE: f64 = 0.5;
 /// Blocks expected of a class: as many as there were (nothing is known of the end of a stream, and what has lasted long will last), at least
 /// [`LEAST_HORIZON`] and at most so many.
 const MOST_HORIZON: f64 = 4096.0;
@@ -118,10 +120,16 @@ impl Cost {
             } else {
                 RESAMPLE_SHARE
             };
-            let most = share * chosen.cost * f64::from(self.skipped) / price;
+            let paid = |share, blocks| share * chosen.cost * f64::from(blocks) / price;
             // Nobody promises anything: the one that comes nearest, or was measured longest ago.
             self.oldest_turn = !self.oldest_turn;
             let oldest = self.oldest_turn;
+            let usual = paid(share, self.skipped);
+            let most = if oldest {
+                usual.max(paid(DEAR_SHARE * share, self.skipped_dear))
+            } else {
+                usual
+            };
             let others = self.looks.iter().filter(|look| {
                 look.arm() != 0
                     && look.arm() != chosen.arm()
@@ -135,6 +143,9 @@ impl Cost {
             } else {
                 others.min_by(|a, b| a.least_cost.total_cmp(&b.least_cost))
             };
+            if next.is_some_and(|look| look.shadow_nanos() > usual) {
+                self.skipped_dear = 0;
+            }
             into.extend(next.map(Look::arm));
         }
         self.put_reference(situation, chosen, allowance_nanos, into);

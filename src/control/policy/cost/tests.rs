@@ -123,8 +123,7 @@ impl World {
 
 #[test]
 fn an_arm_that_became_better_unused_is_found_again() {
-    // On the link a block takes 0.8 ms as it is. No arm takes so long that a look costs more than a fiftieth of what 64 blocks cost: those that do, five
-    // times a block's cost and more, have no turn as long as another arm has.
+    // On the link a block takes 0.8 ms as it is. No arm takes so long that a look costs more than a fiftieth of what 64 blocks cost.
     let usual = [
         really(LEN, 0),
         really(6000, 15),
@@ -161,6 +160,46 @@ fn an_arm_that_became_better_unused_is_found_again() {
         let kept = (0..100).filter(|_| world.block().0 == better).count();
         assert!(kept > 50, "{}: {kept} of 100", ARMS[better]);
     }
+}
+
+#[test]
+fn an_arm_that_takes_many_blocks_time_is_found_again_too() {
+    // A block takes 0.4 ms, zstd:9 thirty times as long: 64 blocks pay for five times.
+    let usual = [
+        really(LEN, 0),
+        really(6000, 15),
+        really(4000, 60),
+        really(3900, 600),
+        really(3800, 6000),
+    ];
+    let mut world = World::new(100, usual);
+    for _ in 0..2000 {
+        world.block();
+    }
+    let shadow_time = |shadows: &[usize]| -> u64 {
+        let of = |arm: &usize| 2 * usual[*arm].micros;
+        shadows.iter().map(of).sum()
+    };
+    let run: Vec<_> = (0..20_000).map(|_| world.block()).collect();
+    let looks: Vec<_> = (0..run.len())
+        .filter(|at| run[*at].1.contains(&4))
+        .collect();
+    let apart = looks.windows(2).map(|pair| pair[1] - pair[0]);
+    let (least, most) = (apart.clone().min(), apart.max());
+    let spent: u64 = run.iter().map(|(_, shadows)| shadow_time(shadows)).sum();
+    println!(
+        "{} looks, {least:?} to {most:?} blocks apart, {spent} us",
+        looks.len()
+    );
+    assert!(run.iter().all(|(arm, _)| *arm == 2), "zstd:1 is best");
+    assert!(looks.len() >= 5 && most.is_some_and(|blocks| blocks < 2 * 20_000 / looks.len()));
+    // A fiftieth and a hundredth, of which a shadow beside the way counts a quarter.
+    let most_spent = 0.03 / 0.25 * 20_000.0 * 400.0;
+    assert!((spent as f64) < most_spent, "{spent} us of {most_spent}");
+    world.truth[4] = really(1000, 20);
+    let found = (0..40_000).find(|_| world.block().0 == 4);
+    println!("taken after {found:?} blocks");
+    assert!(found.is_some());
 }
 
 /// Blocks for which heavier arms are better, on a link of 10 Mbit/s: 8 ms as they are, 2.3 with zstd:9.
