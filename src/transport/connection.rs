@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::PeerIdentity;
 use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
+use super::helm::YieldOnce;
 use super::lane::Further;
 use super::outbox::Refused;
 use super::shared::{Command, DriverEnded, OpenCommand, Phase, Popped, Shared, StreamShared};
@@ -351,6 +352,9 @@ impl Stream {
     pub async fn send(&self, payload: Bytes) -> Result<(), SendError> {
         // As `send_as`, without a future inside the future: this is the path of every message.
         self.check_len(&payload)?;
+        if self.stream.is_run_over() {
+            YieldOnce::default().await;
+        }
         match self.try_put(payload, RecordKind::Message, false) {
             Ok(()) => Ok(()),
             Err((Refused::Full, payload)) => {

@@ -34,7 +34,6 @@ use super::node::NodeShared;
 use super::path;
 use super::resume::{Another, Carrier};
 use super::shared::{Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, StreamShared};
-use crate::control::MAX_INLINE;
 use crate::session::{
     BuildIdHasher, Event, Message, OpenError, Outgoing, Session, SessionError, UNSENT,
 };
@@ -43,8 +42,12 @@ use crate::wire::{CloseCode, StreamId};
 
 /// Rounds of a poll after which other tasks get their turn.
 const MAX_ROUNDS: usize = 16;
+/// After so long other tasks get their turn, too: with the longest job that stays on its thread ([`MAX_INLINE`]) that is some 0.1 ms.
+pub(super) const MAX_TURN: Duration = Duration::from_micros(50);
 /// Pieces of output given to one write.
 const MAX_SLICES: usize = 16;
+/// .. and bytes, but for one piece that is longer: the system takes some 50 µs to copy so many. Arbitrary.
+const MAX_WRITE: usize = 256 << 10;
 /// The system is asked about the socket no more often. An answer takes about 1 µs (see `path`), so
 /// that at most a thousandth of a processor goes there.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(1);
@@ -114,7 +117,9 @@ pub(super) struct Driver<I> {
     sampled: Option<Time>,
     /// Whether the executor's other tasks can go on elsewhere while this thread encodes.
     steps_aside: bool,
-    /// Codec work done on this thread since the poll began.
+    /// When the poll began.
+    turn_since: Time,
+    /// Codec work done on this thread since then.
     inline: Duration,
     /// What the socket takes before it is full.
     unsent_limit: u32,
@@ -162,6 +167,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             timer_at: None,
             sampled: None,
             steps_aside: steps_aside(),
+            turn_since: clock.now(),
             inline: Duration::ZERO,
             unsent_limit: UNSENT,
             closing: None,
@@ -192,6 +198,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             && (!self.is_settled()
                 || has_taken && self.take_commands(cx)
                 || has_read && self.poll_read(cx))
+    }
+
+    /// Whether it is others' turn, by when the clock was last read.
+    fn is_turn_over(&self) -> bool {
+        self.now.saturating_since(self.turn_since) >= MAX_TURN
     }
 
     /// Whether another round would find no more than what wakes this when it comes, once it was asked for.
@@ -638,6 +649,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             };
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
             let filled = self.session.fill_slices(&mut slices);
+            let filled = within(&slices[..filled], MAX_WRITE);
             // What is written may be at the peer before the call returns.
             let began = self.clock.now();
             match Pin::new(io).poll_write_vectored(cx, &slices[..filled]) {
@@ -652,7 +664,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     if let State::Flushing { until } = &mut self.state {
                         *until = self.now + FLUSH_TIMEOUT;
                     }
-                    if self.session.output_len() == 0 {
+                    if self.session.output_len() == 0 || self.is_turn_over() {
                         break;
                     }
                 }
@@ -747,13 +759,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.now = this.clock.now();
+        this.turn_since = this.now;
         this.inline = Duration::ZERO;
         for _ in 0..MAX_ROUNDS {
             let moved = this.round(cx);
             if this.state != State::Open && this.poll_end(cx).is_ready() {
                 return Poll::Ready(());
             }
-            if this.inline >= MAX_INLINE {
+            if this.inline >= MAX_TURN || this.is_turn_over() && moved {
                 break;
             }
             if !moved && !this.poll_timer(cx) {
@@ -769,6 +782,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
+}
+
+/// How many of these, the first one at least, are no more than `most` bytes together.
+fn within(slices: &[IoSlice<'_>], most: usize) -> usize {
+    let mut left = most;
+    let fits = slices.iter().take_while(|slice| {
+        let has_room = slice.len() <= left;
+        left = left.saturating_sub(slice.len());
+        has_room
+    });
+    fits.count().max(1)
 }
 
 impl<I> Drop for Driver<I> {

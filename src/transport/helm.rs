@@ -8,6 +8,7 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,10 +16,12 @@ use std::task::Wake;
 
 use tokio::runtime::{Handle, Id};
 
+use super::clock::Clock;
+use super::driver::MAX_TURN;
 use super::shared::{Shared, lock};
+use crate::units::Time;
 
-/// So often an application goes on without having waited; then the other tasks of its thread have their turn. Arbitrary: each time
-/// some 64 KiB to 1 MiB are moved.
+/// So often an application goes on without having waited, if that takes less than [`MAX_TURN`]; then the other tasks of its thread have their turn. Arbitrary.
 const MOST_HELPS: u32 = 16;
 
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -88,6 +91,8 @@ struct Seat {
     is_over: bool,
     /// Turns since its task had one.
     helps: u32,
+    /// What they have taken.
+    helped: Duration,
     /// Where the driver's task runs: its timers, sockets and workers are known in no other.
     runtime: Option<Id>,
 }
@@ -111,7 +116,7 @@ impl Helm {
         let mut post = {
             let mut seat = lock(&self.seat);
             let is_here = Handle::try_current().is_ok_and(|here| Some(here.id()) == seat.runtime);
-            if seat.helps >= MOST_HELPS || !is_here {
+            if seat.helps >= MOST_HELPS || seat.helped >= MAX_TURN || !is_here {
                 return false;
             }
             let Some(post) = seat.post.take() else {
@@ -122,6 +127,7 @@ impl Helm {
         };
         self.is_helped.store(true, Ordering::Relaxed);
         post.bell.answer();
+        let clock = Clock::start();
         // Whatever it waits for wakes its own task.
         let polled = catch_unwind(AssertUnwindSafe(|| post.poll()));
         self.is_helped.store(false, Ordering::Relaxed);
@@ -130,6 +136,7 @@ impl Helm {
         let (missed, over) = {
             let mut seat = lock(&self.seat);
             seat.is_over |= has_ended;
+            seat.helped += clock.now().saturating_since(Time::ZERO);
             let over = if seat.is_over {
                 Some(post)
             } else {
@@ -151,6 +158,24 @@ impl Helm {
     /// Whether it is an application's task that polls the driver: what that runs in, besides the runtime, is not known.
     pub(super) fn is_helped(&self) -> bool {
         self.is_helped.load(Ordering::Relaxed)
+    }
+}
+
+/// The other tasks of this thread that are ready have a turn. Those of the runtime that yield wait until none is.
+#[derive(Debug, Default)]
+pub(super) struct YieldOnce {
+    has_yielded: bool,
+}
+
+impl Future for YieldOnce {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if core::mem::replace(&mut self.has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -177,6 +202,7 @@ impl Future for Steering {
         let mut post = {
             let mut seat = lock(&helm.seat);
             seat.helps = 0;
+            seat.helped = Duration::ZERO;
             if let Some(driver) = first {
                 seat.runtime = Handle::try_current().ok().map(|here| here.id());
                 Post::new(driver, cx.waker())
@@ -227,7 +253,6 @@ mod tests {
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::task::Wake;
     use std::thread::JoinHandle;
-    use std::time::Duration;
 
     use super::*;
 

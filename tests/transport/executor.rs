@@ -1,7 +1,9 @@
 //! Who runs the codecs, and when they may run.
 
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -70,6 +72,134 @@ async fn the_executor_goes_on_while_heavy_codecs_work() {
         assert!(
             ticks >= 3 * blocks,
             "{codec}: {ticks} ticks during {blocks} heavy blocks"
+        );
+    }
+}
+
+/// What a task that is always ready sees of the other tasks of its thread: the processor time of the thread between two of its turns, in which
+/// each of them had one at most.
+#[cfg(target_os = "linux")]
+struct Watchdog {
+    stop: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<Vec<Duration>>,
+}
+
+#[cfg(target_os = "linux")]
+impl Watchdog {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let task = tokio::spawn(async move {
+            let (mut turns, mut last) = (Vec::new(), processor_time());
+            poll_fn(|context| {
+                turns.push(processor_time() - last);
+                if stopped.load(Ordering::Relaxed) {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                last = processor_time();
+                Poll::Pending
+            })
+            .await;
+            turns
+        });
+        Self { stop, task }
+    }
+
+    /// From the shortest to the longest.
+    async fn stop(self) -> Vec<Duration> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut turns = within(self.task).await.expect("no panic");
+        turns.sort_unstable();
+        turns
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.try_into().expect("not before the start"),
+        time.tv_nsec.try_into().expect("below a second"),
+    )
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "current_thread")]
+async fn no_turn_of_an_executor_is_as_long_as_a_heavy_block() {
+    const BLOCKS: u64 = 6;
+    const LEN: usize = 256 << 10;
+    if info(CodecId::ZSTD).is_none() {
+        return;
+    }
+    let session = SessionConfig::default()
+        .policy(PolicyConfig::Fixed(Arm::new(CodecId::ZSTD, 19)))
+        .block_len(LEN);
+    let pair = Pair::tcp(session).await;
+    let (left, right) = pair.stream().await;
+    let message = text(LEN);
+    let watchdog = Watchdog::start();
+    let sending = async {
+        for _ in 0..BLOCKS {
+            within(left.send(message.clone())).await.expect("room");
+        }
+    };
+    let receiving = async {
+        for _ in 0..BLOCKS {
+            assert!(next(&right).await == Some(message.clone()));
+        }
+    };
+    tokio::join!(sending, receiving);
+    let longest = *watchdog.stop().await.last().expect("turns");
+    let stats = within(left.stats()).await.expect("statistics");
+    let heavy = stats.arms.iter().find(|arm| arm.arm != Arm::IDENTITY);
+    let encode = Duration::from_nanos(heavy.expect("zstd:19").encode_nanos / BLOCKS);
+    println!("a block is encoded in {encode:?}, the longest turn took {longest:?}");
+    assert!(longest < encode / 8, "{longest:?} of {encode:?}");
+}
+
+/// Where there is always room, and all that is written fits the socket, nothing makes a sender wait: it leaves others their turns of its own accord.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "current_thread")]
+async fn turns_are_short_beside_a_sender_that_never_stops() {
+    const TOTAL: usize = 192 << 20;
+    for len in [1000, 64 << 10, 1 << 20] {
+        let session = SessionConfig::default().policy(PolicyConfig::None);
+        let pair = Pair::tcp(session).await;
+        let (left, right) = pair.stream().await;
+        let receiving = tokio::spawn(async move {
+            for _ in 0..TOTAL / len {
+                assert_eq!(next(&right).await.map(|it| it.len()), Some(len));
+            }
+        });
+        let watchdog = Watchdog::start();
+        let sending = tokio::spawn(async move {
+            let message = Bytes::from(vec![7; len]);
+            for _ in 0..TOTAL / len {
+                within(left.send(message.clone())).await.expect("room");
+            }
+            left
+        });
+        let left = sending.await.expect("no panic");
+        receiving.await.expect("all has come");
+        drop(left);
+        let turns = watchdog.stop().await;
+        let all: Duration = turns.iter().sum();
+        // The turn that a moment of the processor's time is in, in the median, and for how many bytes that is.
+        let mut left_over = all / 2;
+        let median = turns.iter().find(|turn| {
+            left_over = left_over.saturating_sub(**turn);
+            left_over.is_zero()
+        });
+        let median = *median.expect("turns");
+        let bytes = median.as_secs_f64() / all.as_secs_f64() * TOTAL as f64;
+        println!(
+            "{len} B: {} turns, {median:?} in the median, {bytes:.0} B",
+            turns.len()
+        );
+        assert!(
+            bytes < f64::from(1 << 20),
+            "{median:?}, {bytes:.0} B a turn"
         );
     }
 }

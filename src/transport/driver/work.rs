@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Driver;
+use super::{Driver, MAX_TURN};
 use crate::codecs::prior_decode_nanos;
 use crate::control::MAX_INLINE;
 use crate::session::{DecodedBlock, DictionaryWork, EncodedBlock, JobTime, ShadowedBlock};
@@ -85,7 +85,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 let _ = self.session.handle_decoded(block, elapsed);
                 self.take_input(now);
                 self.inline += elapsed;
-                if self.inline >= MAX_INLINE {
+                if self.inline >= MAX_TURN {
                     return;
                 }
             } else {
@@ -135,7 +135,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.grant.spend(time.processor);
                 self.session.handle_encoded(now, block, time);
                 self.inline += time.elapsed;
-                if self.inline >= MAX_INLINE {
+                if self.inline >= MAX_TURN {
                     // What there is goes out first.
                     return;
                 }
