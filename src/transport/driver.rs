@@ -4,13 +4,13 @@ mod farewell;
 mod lanes;
 mod queued;
 mod work;
+mod writing;
 
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
-use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -22,6 +22,7 @@ use tokio_util::io::poll_read_buf;
 
 use self::farewell::Farewell;
 use self::queued::QueuedRun;
+pub(super) use self::work::max_turn;
 use self::work::{Done, steps_aside};
 use super::SessionEvents;
 use super::awake::Awake;
@@ -42,12 +43,6 @@ use crate::wire::{CloseCode, StreamId};
 
 /// Rounds of a poll after which other tasks get their turn.
 const MAX_ROUNDS: usize = 16;
-/// After so long other tasks get their turn, too: with the longest job that stays on its thread ([`MAX_INLINE`]) that is some 0.1 ms.
-pub(super) const MAX_TURN: Duration = Duration::from_micros(50);
-/// Pieces of output given to one write.
-const MAX_SLICES: usize = 16;
-/// .. and bytes, but for one piece that is longer: the system takes some 50 µs to copy so many. Arbitrary.
-const MAX_WRITE: usize = 256 << 10;
 /// The system is asked about the socket no more often. An answer takes about 1 µs (see `path`), so
 /// that at most a thousandth of a processor goes there.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(1);
@@ -117,6 +112,8 @@ pub(super) struct Driver<I> {
     sampled: Option<Time>,
     /// Whether the executor's other tasks can go on elsewhere while this thread encodes.
     steps_aside: bool,
+    /// After so long other tasks get their turn.
+    max_turn: Duration,
     /// When the poll began.
     turn_since: Time,
     /// Codec work done on this thread since then.
@@ -167,6 +164,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             timer_at: None,
             sampled: None,
             steps_aside: steps_aside(),
+            max_turn: max_turn(),
             turn_since: clock.now(),
             inline: Duration::ZERO,
             unsent_limit: UNSENT,
@@ -202,7 +200,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
 
     /// Whether it is others' turn, by when the clock was last read.
     fn is_turn_over(&self) -> bool {
-        self.now.saturating_since(self.turn_since) >= MAX_TURN
+        self.now.saturating_since(self.turn_since) >= self.max_turn
     }
 
     /// Whether another round would find no more than what wakes this when it comes, once it was asked for.
@@ -638,61 +636,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         };
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut any = false;
-        while self.session.output_len() > 0 {
-            let Some(io) = &mut self.io else {
-                // What a session says that has ended without a connection.
-                self.session
-                    .handle_written(self.now, self.session.output_len());
-                return true;
-            };
-            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
-            let filled = self.session.fill_slices(&mut slices);
-            let filled = within(&slices[..filled], MAX_WRITE);
-            // What is written may be at the peer before the call returns.
-            let began = self.clock.now();
-            match Pin::new(io).poll_write_vectored(cx, &slices[..filled]) {
-                Poll::Pending => {
-                    self.session.handle_blocked(self.now);
-                    break;
-                }
-                Poll::Ready(Ok(written)) if written > 0 => {
-                    self.session.handle_written(began, written);
-                    self.now = self.clock.now();
-                    any = true;
-                    if let State::Flushing { until } = &mut self.state {
-                        *until = self.now + FLUSH_TIMEOUT;
-                    }
-                    if self.session.output_len() == 0 || self.is_turn_over() {
-                        break;
-                    }
-                }
-                Poll::Ready(_) => {
-                    // The socket takes nothing more; its peer may still have said why.
-                    let lost = self.session.output_len();
-                    if self.session.is_resumable() {
-                        self.session.handle_eof();
-                        return true;
-                    }
-                    self.session.handle_written(self.now, lost);
-                    if self.state != State::Open {
-                        self.input_ended = true;
-                    }
-                    if self.input_ended {
-                        self.session.handle_eof();
-                    }
-                    return true;
-                }
-            }
-        }
-        if let (Some(io), 0) = (&mut self.io, self.session.output_len()) {
-            // A carrier may hold back what it took; one that fails to pass it on shows when it is read from.
-            let _ = Pin::new(io).poll_flush(cx);
-        }
-        any
-    }
-
     /// After the session's end: the last bytes out, and a moment for the peer to read them.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let State::Flushing { until } = self.state {
@@ -766,7 +709,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
             if this.state != State::Open && this.poll_end(cx).is_ready() {
                 return Poll::Ready(());
             }
-            if this.inline >= MAX_TURN || this.is_turn_over() && moved {
+            if this.inline >= this.max_turn || this.is_turn_over() && moved {
                 break;
             }
             if !moved && !this.poll_timer(cx) {
@@ -782,17 +725,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
-}
-
-/// How many of these, the first one at least, are no more than `most` bytes together.
-fn within(slices: &[IoSlice<'_>], most: usize) -> usize {
-    let mut left = most;
-    let fits = slices.iter().take_while(|slice| {
-        let has_room = slice.len() <= left;
-        left = left.saturating_sub(slice.len());
-        has_room
-    });
-    fits.count().max(1)
 }
 
 impl<I> Drop for Driver<I> {

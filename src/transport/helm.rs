@@ -17,11 +17,11 @@ use std::task::Wake;
 use tokio::runtime::{Handle, Id};
 
 use super::clock::Clock;
-use super::driver::MAX_TURN;
+use super::driver::max_turn;
 use super::shared::{Shared, lock};
 use crate::units::Time;
 
-/// So often an application goes on without having waited, if that takes less than [`MAX_TURN`]; then the other tasks of its thread have their turn. Arbitrary.
+/// So often an application goes on without having waited, if that takes no longer than a turn may; then the other tasks of its thread have their turn. Arbitrary.
 const MOST_HELPS: u32 = 16;
 
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -91,8 +91,9 @@ struct Seat {
     is_over: bool,
     /// Turns since its task had one.
     helps: u32,
-    /// What they have taken.
+    /// What they have taken, and may take.
     helped: Duration,
+    max_turn: Duration,
     /// Where the driver's task runs: its timers, sockets and workers are known in no other.
     runtime: Option<Id>,
 }
@@ -116,7 +117,7 @@ impl Helm {
         let mut post = {
             let mut seat = lock(&self.seat);
             let is_here = Handle::try_current().is_ok_and(|here| Some(here.id()) == seat.runtime);
-            if seat.helps >= MOST_HELPS || seat.helped >= MAX_TURN || !is_here {
+            if seat.helps >= MOST_HELPS || seat.helped >= seat.max_turn || !is_here {
                 return false;
             }
             let Some(post) = seat.post.take() else {
@@ -205,6 +206,7 @@ impl Future for Steering {
             seat.helped = Duration::ZERO;
             if let Some(driver) = first {
                 seat.runtime = Handle::try_current().ok().map(|here| here.id());
+                seat.max_turn = max_turn();
                 Post::new(driver, cx.waker())
             } else if seat.is_over {
                 return Poll::Ready(());

@@ -92,7 +92,7 @@ impl Watchdog {
         let task = tokio::spawn(async move {
             let (mut turns, mut last) = (Vec::new(), processor_time());
             poll_fn(|context| {
-                turns.push(processor_time() - last);
+                turns.push(processor_time().saturating_sub(last));
                 if stopped.load(Ordering::Relaxed) {
                     return Poll::Ready(());
                 }

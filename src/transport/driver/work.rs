@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Driver, MAX_TURN};
+use super::Driver;
 use crate::codecs::prior_decode_nanos;
 use crate::control::MAX_INLINE;
 use crate::session::{DecodedBlock, DictionaryWork, EncodedBlock, JobTime, ShadowedBlock};
@@ -85,7 +85,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 let _ = self.session.handle_decoded(block, elapsed);
                 self.take_input(now);
                 self.inline += elapsed;
-                if self.inline >= MAX_TURN {
+                if self.inline >= self.max_turn {
                     return;
                 }
             } else {
@@ -135,7 +135,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 self.grant.spend(time.processor);
                 self.session.handle_encoded(now, block, time);
                 self.inline += time.elapsed;
-                if self.inline >= MAX_TURN {
+                if self.inline >= self.max_turn {
                     // What there is goes out first.
                     return;
                 }
@@ -211,4 +211,14 @@ fn waited(handed: Option<Time>, started: Time) -> Duration {
 pub(super) fn steps_aside() -> bool {
     let runtime = tokio::runtime::Handle::current();
     runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
+}
+
+/// How long a connection may keep its thread: with the longest job that stays there ([`MAX_INLINE`]) some 0.1 ms. Where other threads take over
+/// what waits, twice as long, since to wake them takes some µs.
+pub(in crate::transport) fn max_turn() -> Duration {
+    if steps_aside() {
+        MAX_INLINE
+    } else {
+        MAX_INLINE / 2
+    }
 }

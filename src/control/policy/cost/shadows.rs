@@ -113,40 +113,7 @@ impl Cost {
             into.extend(self.unmeasured(situation, &stages, chosen, allowance_nanos));
         }
         if into.is_empty() && self.skipped >= RESAMPLE {
-            // On processors that are busy, no more than a little of what blocks cost since; and less where nothing helps anyway.
-            let hopeless = current == 0 && self.none_helps(chosen.cost);
-            let share = if hopeless {
-                RESAMPLE_SHARE / 4.0
-            } else {
-                RESAMPLE_SHARE
-            };
-            let paid = |share, blocks| share * chosen.cost * f64::from(blocks) / price;
-            // Nobody promises anything: the one that comes nearest, or was measured longest ago.
-            self.oldest_turn = !self.oldest_turn;
-            let oldest = self.oldest_turn;
-            let usual = paid(share, self.skipped);
-            let most = if oldest {
-                usual.max(paid(DEAR_SHARE * share, self.skipped_dear))
-            } else {
-                usual
-            };
-            let others = self.looks.iter().filter(|look| {
-                look.arm() != 0
-                    && look.arm() != chosen.arm()
-                    && look.barred.is_none()
-                    && !situation.arms[look.arm()].history
-                    && look.shadow_nanos() <= (allowance_nanos / 4.0).min(most)
-                    && affordable.is_none_or(|nanos| look.shadow_nanos() <= nanos)
-            });
-            let next = if oldest {
-                others.min_by_key(|look| look.measured_at)
-            } else {
-                others.min_by(|a, b| a.least_cost.total_cmp(&b.least_cost))
-            };
-            if next.is_some_and(|look| look.shadow_nanos() > usual) {
-                self.skipped_dear = 0;
-            }
-            into.extend(next.map(Look::arm));
+            into.extend(self.resample(situation, chosen, allowance_nanos, price));
         }
         self.put_reference(situation, chosen, allowance_nanos, into);
         if !into.is_empty() {
@@ -156,6 +123,50 @@ impl Cost {
                 self.burst.spend(looks.map(Look::shadow_nanos).sum());
             }
         }
+    }
+
+    /// Nobody promises anything: the arm that comes nearest, or was measured longest ago. On processors that are busy, it takes no more than a little of
+    /// what blocks cost since; and less where nothing helps anyway.
+    fn resample(
+        &mut self,
+        situation: &Situation<'_>,
+        chosen: Look,
+        allowance_nanos: f64,
+        price: f64,
+    ) -> Option<usize> {
+        let hopeless = chosen.arm() == 0 && self.none_helps(chosen.cost);
+        let share = if hopeless {
+            RESAMPLE_SHARE / 4.0
+        } else {
+            RESAMPLE_SHARE
+        };
+        let paid = |share, blocks| share * chosen.cost * f64::from(blocks) / price;
+        self.oldest_turn = !self.oldest_turn;
+        let oldest = self.oldest_turn;
+        let usual = paid(share, self.skipped);
+        let most = if oldest {
+            usual.max(paid(DEAR_SHARE * share, self.skipped_dear))
+        } else {
+            usual
+        };
+        let affordable = situation.affordable.encode_nanos;
+        let others = self.looks.iter().filter(|look| {
+            look.arm() != 0
+                && look.arm() != chosen.arm()
+                && look.barred.is_none()
+                && !situation.arms[look.arm()].history
+                && look.shadow_nanos() <= (allowance_nanos / 4.0).min(most)
+                && affordable.is_none_or(|nanos| look.shadow_nanos() <= nanos)
+        });
+        let next = if oldest {
+            others.min_by_key(|look| look.measured_at)
+        } else {
+            others.min_by(|a, b| a.least_cost.total_cmp(&b.least_cost))
+        };
+        if next.is_some_and(|look| look.shadow_nanos() > usual) {
+            self.skipped_dear = 0;
+        }
+        next.map(Look::arm)
     }
 
     /// Where the link takes so long that processor time for shadows would lapse: an arm that was never measured, though it promises no more
