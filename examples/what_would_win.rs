@@ -102,7 +102,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let runs = MEGABITS.len() * (arms.len() + 2);
         println!();
-        println!("({runs} runs in {:.1?})", began.elapsed());
+        let took = began.elapsed();
+        let rate = (runs * messages.len()) as f64 / took.as_secs_f64() / 1e3;
+        println!(
+            "({runs} runs in {took:.1?}: {rate:.0} messages in a millisecond, their encoding by real codecs included)"
+        );
     }
     Ok(())
 }

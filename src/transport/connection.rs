@@ -352,14 +352,18 @@ impl Stream {
     pub async fn send(&self, payload: Bytes) -> Result<(), SendError> {
         // As `send_as`, without a future inside the future: this is the path of every message.
         self.check_len(&payload)?;
-        if self.stream.is_run_over() {
-            YieldOnce::default().await;
+        // Boxed, so that the future of every other message is small enough to be moved at no cost.
+        if self.stream.sends.is_over() {
+            let put = async {
+                YieldOnce::default().await;
+                self.put(payload, RecordKind::Message, false).await
+            };
+            return Box::pin(put).await;
         }
         match self.try_put(payload, RecordKind::Message, false) {
             Ok(()) => Ok(()),
             Err((Refused::Full, payload)) => {
                 self.lane.helm.help();
-                // Boxed, so that the future of every other message is small enough to be moved at no cost.
                 Box::pin(self.put(payload, RecordKind::Message, false)).await
             }
             Err((Refused::Closed, _)) => Err(SendError::Closed(self.stream.id)),
@@ -520,6 +524,9 @@ impl Stream {
     pub async fn recv(&self) -> Result<Option<Received>, RecvError> {
         // Most are here already. What waits for others is written out here: a future inside the future would make it longer,
         // and every message moves one.
+        if self.stream.receipts.is_over() {
+            YieldOnce::default().await;
+        }
         if let Some(received) = self.try_recv() {
             return Ok(Some(received));
         }

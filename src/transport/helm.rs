@@ -10,7 +10,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
@@ -162,6 +162,24 @@ impl Helm {
     }
 }
 
+/// Messages that go to or from a stream without a wait before the other tasks of the thread have a turn: some 50 µs. Arbitrary.
+const RUN: u32 = 1024;
+
+/// Counts messages for which nobody had to wait.
+#[derive(Debug, Default)]
+pub(super) struct Run(AtomicU32);
+
+impl Run {
+    /// Counts another: whether the other tasks of the thread are to have a turn before.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        // Not exact where several count: it need not be.
+        let run = self.0.load(Ordering::Relaxed);
+        self.0.store((run + 1) % RUN, Ordering::Relaxed);
+        run == RUN - 1
+    }
+}
+
 /// The other tasks of this thread that are ready have a turn. Those of the runtime that yield wait until none is.
 #[derive(Debug, Default)]
 pub(super) struct YieldOnce {
@@ -251,7 +269,6 @@ impl Drop for Steering {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU32;
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::task::Wake;
     use std::thread::JoinHandle;

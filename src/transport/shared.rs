@@ -2,7 +2,7 @@
 
 use core::task::Waker;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
 use super::error::RecvError;
-use super::helm::Helm;
+use super::helm::{Helm, Run};
 use super::lane::Lane;
 use super::outbox::Outbox;
 use super::{PeerIdentity, SessionEvents};
@@ -22,9 +22,6 @@ use crate::session::{
 };
 use crate::units::Time;
 use crate::wire::{Part, RecordKind, StreamId};
-
-/// Messages that are sent on a stream before the other tasks of the thread have a turn, even if there is always room: some 50 µs. Arbitrary.
-const RUN: u32 = 1024;
 
 /// What a handle asks of the driver.
 #[derive(Debug)]
@@ -512,8 +509,8 @@ pub(super) struct StreamShared {
     parts: Notify,
     /// What was sent.
     pub(super) outbox: Outbox,
-    /// Messages that were sent since a sender left the others their turn.
-    run: AtomicU32,
+    pub(super) sends: Run,
+    pub(super) receipts: Run,
     requests: Mutex<HashMap<u64, oneshot::Sender<Bytes>>>,
     pub(super) next_request: AtomicU64,
 }
@@ -527,19 +524,11 @@ impl StreamShared {
             readable: Notify::new(),
             parts: Notify::new(),
             outbox: Outbox::default(),
-            run: AtomicU32::new(0),
+            sends: Run::default(),
+            receipts: Run::default(),
             requests: Mutex::default(),
             next_request: AtomicU64::new(0),
         }
-    }
-
-    /// Counts a message to be sent: whether it is the other tasks' turn before.
-    #[inline]
-    pub(super) fn is_run_over(&self) -> bool {
-        // Not exact where several send: they need not be.
-        let run = self.run.load(Ordering::Relaxed);
-        self.run.store((run + 1) % RUN, Ordering::Relaxed);
-        run == RUN - 1
     }
 
     /// Delivers messages; replies go to those who wait for them. What the application need not release

@@ -1,12 +1,13 @@
 //! What hardware and kernel count of the process that is looked at.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tautline::pmu::{EventSets, Monitor, MonitorConfig, Names, Pace, Perf};
 
 use super::PERIOD;
 
-/// What the machine lacks of it is left out.
+/// What the machine lacks of it is named.
 const SET: &str = r#"
 [[sets]]
 name = "process"
@@ -35,6 +36,19 @@ impl ProcessCounters {
         let monitor = Monitor::new(config, Perf::new(), pace.now());
         let monitor = monitor.map_err(|error| error.to_string())?;
         Ok(Self { monitor, pace })
+    }
+
+    /// What of it is not counted, and why; empty if all is.
+    pub(super) fn lacking(&self) -> String {
+        let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for missing in self.monitor.missing() {
+            let names = by_reason.entry(missing.reason.to_string()).or_default();
+            names.push(&missing.name);
+        }
+        let lines = by_reason
+            .iter()
+            .map(|(reason, names)| format!("{}: {reason}", names.join(", ")));
+        lines.collect::<Vec<_>>().join("; ")
     }
 
     /// How often each event has come in a second since the last time.

@@ -47,6 +47,8 @@ struct Shown {
     sizes: Sizes,
     /// What was counted of the process, in a second, or why nothing is.
     counted: Result<Vec<(String, f64)>, String>,
+    /// What is not, and why; empty if all is.
+    lacking: String,
 }
 
 pub(crate) async fn run(arguments: TopArguments) -> Result<(), Failure> {
@@ -76,6 +78,12 @@ async fn watch(
 ) -> Result<(), Failure> {
     let mut analysis = Analysis::default();
     let mut counters = ProcessCounters::of(process);
+    let lacking = counters
+        .as_ref()
+        .map_or_else(|_| String::new(), ProcessCounters::lacking);
+    if matches!(view, View::Lines) && !lacking.is_empty() {
+        eprintln!("tautline: not counted: {lacking}");
+    }
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let interrupted = asked_to_end();
@@ -111,6 +119,7 @@ async fn watch(
                 figures,
                 sizes: source.sizes(),
                 counted,
+                lacking: lacking.clone(),
             })?;
         }
         let limit = arguments.seconds;
@@ -203,7 +212,7 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
         Constraint::Length(1),
         Constraint::Min(5),
         Constraint::Length(Stage::ALL.len() as u16 + 3),
-        Constraint::Length(6),
+        Constraint::Length(6 + u16::from(!shown.lacking.is_empty())),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -328,7 +337,7 @@ fn path(shown: &Shown) -> Paragraph<'_> {
             format!("#{connection} {rtt} (least {least}){rate}")
         })
         .collect();
-    let lines = vec![
+    let mut lines = vec![
         Line::raw(format!("round trips  {}", paths.join("; "))),
         Line::raw(format!(
             "processors   load {load}; decoding {:.1} % of one",
@@ -343,6 +352,9 @@ fn path(shown: &Shown) -> Paragraph<'_> {
         )),
         Line::raw(format!("event log    {}", report::sizing(shown.sizes))),
     ];
+    if !shown.lacking.is_empty() {
+        lines.insert(3, Line::raw(format!("not counted  {}", shown.lacking)));
+    }
     Paragraph::new(lines).block(Block::bordered().title(" path and processors "))
 }
 
@@ -390,6 +402,7 @@ mod tests {
             figures,
             sizes: Sizes::default(),
             counted,
+            lacking: "cycles, instructions: no unit counts them".to_owned(),
         }
     }
 
@@ -420,6 +433,7 @@ mod tests {
             "load 25 %",
             "decoding 2.5 %",
             "processor 42.0 %, context-switches 512/s",
+            "not counted  cycles, instructions: no unit counts them",
         ] {
             assert!(screen.contains(cell), "{cell}");
         }

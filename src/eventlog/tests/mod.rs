@@ -172,6 +172,88 @@ mod alone {
     }
 
     #[test]
+    fn each_event_and_domain_has_its_log() {
+        const SPECIAL: LogId = LogId::new(1);
+        const COUNTS: LogId = LogId::new(2);
+        let config = config(1024, ALL)
+            .log("special", 1024, RowFormat::new(Fields::USUAL, Stamp::Off))
+            .log("counts", 64, ALL.counting());
+        let log = EventLog::new(&config).expect("small");
+        let (mut writer, mut reader) = (log.writer("").expect("free"), log.reader());
+        // All domains' to one, but for a domain of its own, and two that share one.
+        for (event, domain, to) in [
+            (USED, None, LOG),
+            (USED, Some(domain(1)), SPECIAL),
+            (USED, Some(domain(2)), COUNTS),
+            (USED, Some(domain(3)), COUNTS),
+            (LEFT, None, SPECIAL),
+        ] {
+            log.route(event, domain, Some(Route::to(to)))
+                .expect("known");
+        }
+        for number in 0..4 {
+            for count in 1..=3 {
+                writer.record(
+                    USED,
+                    domain(number),
+                    10 * u64::from(number) + count,
+                    domain(0),
+                );
+            }
+            writer.record(LEFT, domain(number), 100 + u64::from(number), domain(0));
+        }
+        let rows = pass(&mut reader);
+        let of = |log| {
+            let rows = rows.iter().filter(move |row: &&Row| row.log == log);
+            rows.filter_map(|row| row.counter).collect::<Vec<_>>()
+        };
+        assert_eq!(of(LOG), [1, 2, 3]);
+        assert_eq!(of(SPECIAL), [100, 11, 12, 13, 101, 102, 103]);
+        assert_eq!(of(COUNTS), [21 + 22 + 23 + 31 + 32 + 33]);
+        assert_eq!(reader.stats().lost, 0);
+        // To another while it runs: what each has counted stays with it.
+        log.route(USED, Some(domain(3)), Some(Route::to(LOG)))
+            .expect("known");
+        log.route(USED, Some(domain(1)), None).expect("known");
+        writer.record(USED, domain(3), 7, domain(0));
+        writer.record(USED, domain(1), 8, domain(0));
+        writer.record(USED, domain(2), 1, domain(0));
+        let rows: Vec<_> = pass(&mut reader)
+            .iter()
+            .map(|row| (row.log, row.counter))
+            .collect();
+        assert_eq!(rows, [(LOG, Some(7)), (COUNTS, Some(163))]);
+    }
+
+    #[test]
+    fn rows_are_stamped_by_the_clock_that_their_log_has() {
+        let log = log(1024, ALL);
+        let (mut writer, mut reader) = (log.writer("").expect("free"), log.reader());
+        log.route(USED, None, Some(Route::to(LOG))).expect("known");
+        for (stamp, now) in [
+            (Stamp::Tick, stamp::tick as fn() -> u64),
+            (Stamp::Cycles, stamp::cycles),
+        ] {
+            let format = RowFormat::new(Fields::EVENT | Fields::COUNTER, stamp);
+            log.set_format(LOG, format).expect("fits");
+            let before = now();
+            writer.record(USED, domain(0), 1, domain(0));
+            while now() == before {}
+            writer.record(USED, domain(0), 2, domain(0));
+            let after = now();
+            let stamps: Vec<_> = pass(&mut reader)
+                .iter()
+                .filter_map(|row| row.stamp)
+                .collect();
+            assert_eq!(stamps.len(), 2, "{stamp:?}");
+            assert!(
+                before <= stamps[0] && stamps[0] < stamps[1] && stamps[1] <= after,
+                "{stamp:?}: {before}, {stamps:?}, {after}"
+            );
+        }
+    }
+
+    #[test]
     fn what_stays_within_a_domain_can_be_left_out() {
         let log = log(1024, ALL);
         let (mut writer, mut reader) = (log.writer("").expect("free"), log.reader());
