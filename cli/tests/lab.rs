@@ -202,7 +202,11 @@ fn those_that_come_with_the_program_are_listed_and_one_runs_quickly() {
         said.contains("--quick: one round") && said.contains("chooses anew"),
         "{said}"
     );
-    assert!(out.join("report.html").exists());
+    let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
+    assert!(
+        !page.contains('\u{fffd}'),
+        "what the scenario says, in several lines, can be shown"
+    );
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Section {
     }
 }
 
-/// Text of a file as it may be shown: nothing that steers a terminal or turns the direction of what follows, and no longer than that.
+/// Text of a file as it may be shown: in one line, nothing that steers a terminal or turns the direction of what follows, and no longer than that.
 /// (What means something in HTML is escaped where it is written.)
 pub(super) fn clean(text: &str, most: usize) -> String {
     let is_steering = |c: char| {
@@ -55,7 +55,11 @@ pub(super) fn clean(text: &str, most: usize) -> String {
     let mut cleaned: String = text
         .chars()
         .take(most)
-        .map(|c| if is_steering(c) { '\u{fffd}' } else { c })
+        .map(|c| match c {
+            '\n' | '\t' => ' ',
+            c if is_steering(c) => '\u{fffd}',
+            c => c,
+        })
         .collect();
     if text.chars().nth(most).is_some() {
         cleaned.push('…');
@@ -221,6 +225,7 @@ mod tests {
             "a\u{fffd}[2Jb\u{fffd}\u{fffd}c\u{fffd}"
         );
         assert_eq!(clean("ä<&\"'>", 100), "ä<&\"'>");
+        assert_eq!(clean("two\nlines and a\ttab", 100), "two lines and a tab");
         assert_eq!(clean("abcdef", 3), "abc…");
         assert_eq!(clean("abc", 3), "abc");
     }
