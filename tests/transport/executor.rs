@@ -27,6 +27,21 @@ fn text(len: usize) -> Bytes {
     bytes.into()
 }
 
+/// Sends a message so many times, and receives it as often.
+async fn pass(left: &Stream, right: &Stream, message: &Bytes, times: u64) {
+    let sending = async {
+        for _ in 0..times {
+            within(left.send(message.clone())).await.expect("room");
+        }
+    };
+    let receiving = async {
+        for _ in 0..times {
+            assert!(next(right).await.as_ref() == Some(message));
+        }
+    };
+    tokio::join!(sending, receiving);
+}
+
 /// Heavy codecs run beside the executor: a task that ticks goes on ticking while a block is with
 /// one. Were it run on the executor's only thread, there would be about one tick a block.
 #[tokio::test(flavor = "current_thread")]
@@ -53,17 +68,7 @@ async fn the_executor_goes_on_while_heavy_codecs_work() {
             }
         });
         let message = text(LEN);
-        let sending = async {
-            for _ in 0..BLOCKS {
-                within(left.send(message.clone())).await.expect("room");
-            }
-        };
-        let receiving = async {
-            for _ in 0..BLOCKS {
-                assert!(next(&right).await == Some(message.clone()));
-            }
-        };
-        tokio::join!(sending, receiving);
+        pass(&left, &right, &message, BLOCKS).await;
         ticking.abort();
         let stats = within(left.stats()).await.expect("statistics");
         let blocks: u64 = stats.arms.iter().map(|arm| arm.blocks).sum();
@@ -139,17 +144,7 @@ async fn no_turn_of_an_executor_is_as_long_as_a_heavy_block() {
     let (left, right) = pair.stream().await;
     let message = text(LEN);
     let watchdog = Watchdog::start();
-    let sending = async {
-        for _ in 0..BLOCKS {
-            within(left.send(message.clone())).await.expect("room");
-        }
-    };
-    let receiving = async {
-        for _ in 0..BLOCKS {
-            assert!(next(&right).await == Some(message.clone()));
-        }
-    };
-    tokio::join!(sending, receiving);
+    pass(&left, &right, &message, BLOCKS).await;
     let longest = *watchdog.stop().await.last().expect("turns");
     let stats = within(left.stats()).await.expect("statistics");
     let heavy = stats.arms.iter().find(|arm| arm.arm != Arm::IDENTITY);
