@@ -1,11 +1,11 @@
 //! What hardware and kernel count of the process that is looked at.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use tautline::pmu::{EventSets, Monitor, MonitorConfig, Names, Pace, Perf};
 
 use super::PERIOD;
+use crate::monitor::report::by_reason;
 
 /// What the machine lacks of it is named.
 const SET: &str = r#"
@@ -40,15 +40,11 @@ impl ProcessCounters {
 
     /// What of it is not counted, and why; empty if all is.
     pub(super) fn lacking(&self) -> String {
-        let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for missing in self.monitor.missing() {
-            let names = by_reason.entry(missing.reason.to_string()).or_default();
-            names.push(&missing.name);
-        }
-        let lines = by_reason
+        let lines: Vec<_> = by_reason(self.monitor.missing())
             .iter()
-            .map(|(reason, names)| format!("{}: {reason}", names.join(", ")));
-        lines.collect::<Vec<_>>().join("; ")
+            .map(|(reason, names)| format!("{}: {reason}", names.join(", ")))
+            .collect();
+        lines.join("; ")
     }
 
     /// How often each event has come in a second since the last time.

@@ -1,6 +1,6 @@
 //! `tautline monitor`: what hardware and kernel count of processes and processors.
 
-mod report;
+pub(crate) mod report;
 
 use std::fs::File;
 use std::io::BufReader;

@@ -10,8 +10,8 @@ use tautline::pmu::{
 use crate::failure::{Failure, say};
 use crate::text::{self, number};
 
-/// What is missing, on stderr: a line for each reason.
-pub(crate) fn missing(missing: &[Missing]) {
+/// The names of what is missing, by the reason for it.
+pub(crate) fn by_reason(missing: &[Missing]) -> BTreeMap<String, Vec<String>> {
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for missing in missing {
         let mut name = missing.name.clone();
@@ -27,7 +27,12 @@ pub(crate) fn missing(missing: &[Missing]) {
             names.push(name);
         }
     }
-    for (reason, names) in by_reason {
+    by_reason
+}
+
+/// What is missing, on stderr: a line for each reason.
+pub(crate) fn missing(missing: &[Missing]) {
+    for (reason, names) in by_reason(missing) {
         eprintln!("tautline: not counted: {}: {reason}", names.join(", "));
     }
     if !missing.is_empty() {
