@@ -1,10 +1,11 @@
 //! Whether it matters over how many streams, or connections, the same messages go: one way, policy `none`, over TCP on loopback,
-//! client and server each on a thread of its own. Every way has its turn in every round, and ratios are those within a round.
+//! client and server each on a thread of its own, or with `--multi` each on a runtime of two threads, whose tasks then contend for what a connection's streams
+//! share. Every way has its turn in every round, and ratios are those within a round.
 //!
 //! Each stream has a task of its own at either end. Streams and connections are opened before the time begins, which ends once all have answered that
 //! everything is there.
 //!
-//! `cargo bench --bench scale [-- --quick]`
+//! `cargo bench --bench scale [-- --quick] [--multi]`
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,7 +20,7 @@ use bytes::Bytes;
 use tautline::control::PolicyConfig;
 use tautline::session::{SessionConfig, StreamConfig};
 use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -67,10 +68,11 @@ fn main() -> Result<(), Error> {
     } else {
         (9, 1_000_000)
     };
+    let threads = if has("--multi") { 2 } else { 1 };
     let (send_address, address) = mpsc::channel();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = thread::spawn(move || -> Result<(), Error> {
-        runtime()?.block_on(async move {
+        runtime(threads)?.block_on(async move {
             send_address.send(serve().await?)?;
             let _ = stopped.await;
             Ok(())
@@ -82,15 +84,18 @@ fn main() -> Result<(), Error> {
     } else {
         WAYS.to_vec()
     };
-    runtime()?.block_on(compare(&address, &ways, rounds, messages))?;
+    runtime(threads)?.block_on(compare(&address, &ways, rounds, messages))?;
     drop(stop);
     server.join().map_err(|_| "the server has panicked")?
 }
 
-fn runtime() -> std::io::Result<Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
+fn runtime(threads: usize) -> std::io::Result<Runtime> {
+    let mut builder = if threads == 1 {
+        Builder::new_current_thread()
+    } else {
+        Builder::new_multi_thread()
+    };
+    builder.worker_threads(threads).enable_all().build()
 }
 
 fn node() -> Result<Node, Error> {

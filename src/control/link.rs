@@ -147,16 +147,27 @@ struct Passage {
     rtt: Duration,
     /// Bytes per second; less the older it is.
     shown: f64,
+    /// Whether it took no longer than the least round trip, as far as that can be told: then this is only what is surely passed.
+    is_unseen: bool,
 }
 
 impl Passage {
+    /// `None` if nothing passed.
+    fn new(bytes: usize, rtt: Duration, rtt_min: Duration) -> Option<Self> {
+        Some(Self {
+            bytes,
+            rtt,
+            shown: rate_of(bytes as u64, time_on_link(rtt, rtt_min))?,
+            is_unseen: rtt.saturating_sub(rtt_min) <= rtt_min / UNSEEN,
+        })
+    }
+
     /// No more than it shows where the least round trip is `rtt_min`.
     fn with(self, rtt_min: Duration) -> Self {
-        let shown = rate_of(self.bytes as u64, time_on_link(self.rtt, rtt_min));
-        Self {
-            shown: shown.map_or(self.shown, |shown| shown.min(self.shown)),
-            ..self
-        }
+        Self::new(self.bytes, self.rtt, rtt_min).map_or(self, |this| Self {
+            shown: this.shown.min(self.shown),
+            ..this
+        })
     }
 }
 
@@ -255,6 +266,8 @@ const MIN_LONE: f64 = 6.0;
 const MIN_EXPLAINED: f64 = 0.5;
 /// A block's time on the link is not known better than to this part of the round trip.
 const LEAST_PASSAGE: u32 = 10;
+/// .. and what schedulers make of one may be this part of it. Arbitrary.
+const UNSEEN: u32 = 3;
 /// Time on the link from which on a lone flight shows the rate by itself. Arbitrary: above what
 /// timers and schedulers add.
 const CLEAR_SERIALISATION: Duration = Duration::from_millis(3);
@@ -464,21 +477,16 @@ impl LinkEstimator {
     /// Takes in that a block of `bytes` was acknowledged after `rtt`, the least being `rtt_min`: it was
     /// on the link for no longer than the difference, whatever else was on its way.
     pub fn record_passage(&mut self, bytes: usize, rtt: Duration, rtt_min: Duration) {
-        let on_link = time_on_link(rtt, rtt_min);
-        let Some(rate) = rate_of(bytes as u64, on_link) else {
+        let Some(this) = Passage::new(bytes, rtt, rtt_min) else {
             return;
         };
+        let rate = this.shown;
         if self.busy_rate.is_some() {
-            self.raise(rate, on_link);
+            self.raise(rate, time_on_link(rtt, rtt_min));
             return;
         }
         // What was taken for the least round trip may have had to wait for its turn.
         let before = self.passage.map(|passage| passage.with(rtt_min));
-        let this = Passage {
-            bytes,
-            rtt,
-            shown: rate,
-        };
         self.passage = before.filter(|before| before.shown >= rate).or(Some(this));
         // What seemed slower was somebody's pause.
         if rate > FAR * self.early.rate() {
@@ -587,7 +595,16 @@ impl LinkEstimator {
     pub fn likely_rate(&self) -> f64 {
         match self.rate() {
             LinkRate::About(rate) => rate.get(),
-            LinkRate::AtLeast(rate) => beyond(rate.get()).max(self.assumed),
+            LinkRate::AtLeast(rate) => {
+                let unseen = self.passage.filter(|passage| passage.is_unseen);
+                let unseen = unseen.map_or(0.0, |passage| beyond(passage.shown));
+                let faster = if rate.get() > FAST {
+                    beyond(rate.get())
+                } else {
+                    rate.get()
+                };
+                faster.max(unseen).max(self.assumed)
+            }
             LinkRate::Unknown => self.assumed,
         }
     }
@@ -658,10 +675,10 @@ fn rate_of(bytes: u64, time: Duration) -> Option<f64> {
     BytesPerSec::from_transfer(bytes, time).map(|rate| rate.get().min(MOST_ASSUMED))
 }
 
-/// The rate to reckon with where at least `bound` has passed: on a fast link the one at which a byte takes what it takes in the mean
+/// The rate to reckon with where at least `bound` has passed: the one at which a byte takes what it takes in the mean
 /// over all rates from there up to [`MEMORY`], none of a decade more likely than those of another.
 fn beyond(bound: f64) -> f64 {
-    if (FAST..MEMORY).contains(&bound) {
+    if (1.0..MEMORY).contains(&bound) {
         (MEMORY / bound).ln() / (1.0 / bound - 1.0 / MEMORY)
     } else {
         bound

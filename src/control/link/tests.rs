@@ -206,6 +206,26 @@ fn a_fast_link_that_was_never_busy_is_taken_for_a_faster_one() {
 }
 
 #[test]
+fn a_link_on_which_a_block_takes_no_time_is_taken_for_a_faster_one() {
+    let us = Duration::from_micros;
+    let reckoned = |bytes, rtt| {
+        let mut link = LinkEstimator::default();
+        link.record_passage(bytes, rtt, us(20));
+        (link.link_rate().expect("a bound").get(), link.likely_rate())
+    };
+    // 200 bytes within 2 µs or less: 100 MB/s at least.
+    let (bound, likely) = reckoned(200, us(21));
+    assert!((bound / 100e6 - 1.0).abs() < 1e-6);
+    assert!((3.0 * bound..MEMORY).contains(&likely), "{likely}");
+    // What takes as long again as the least round trip is on the link for that long.
+    let (bound, likely) = reckoned(4000, us(40));
+    assert!((bound / 200e6 - 1.0).abs() < 1e-6 && (likely / bound - 1.0).abs() < 1e-6);
+    // A slow link stays one, however short the block.
+    let (_, likely) = reckoned(40, us(21));
+    assert!(likely < 2.0 * ASSUMED, "{likely}");
+}
+
+#[test]
 fn lone_blocks_of_different_lengths_show_the_rate() {
     let mut link = LinkEstimator::default();
     for bytes in [200_usize, 1400, 90, 700, 300, 500, 100] {

@@ -66,6 +66,8 @@ const RATELESS: u32 = 32;
 const BEGINS_AT: u32 = 2;
 /// .. which would be the best one on a link so many times slower.
 const SLOWER: f64 = 30.0;
+/// .. or, where that is the best one anyhow, to plain blocks, if those cost no more than this besides, ns. Arbitrary: what wakes vary by.
+const LONGER_NANOS: f64 = 10e3;
 /// An arm that costs so many times what plain blocks cost, at least, is of no use. Arbitrary.
 const HOPELESS: f64 = 1.2;
 /// A link that no codec can help is looked at again after so many blocks. Arbitrary.
@@ -517,8 +519,16 @@ impl Cost {
             .looks
             .iter()
             .filter(|look| look.barred.is_none() && live(arms[look.arm()]));
-        let other = allowed.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
-        let differs = (other.wire_len - best.wire_len).abs() > 0.1 * best.wire_len;
+        let mut other = allowed.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
+        let differs = |look: &Look| (look.wire_len - best.wire_len).abs() > 0.1 * best.wire_len;
+        if !differs(other) {
+            // A longer one, if it may be had for little: what is short says little of a fast link.
+            let longer = |look: &&Look| {
+                look.arm() == 0 && look.barred.is_none() && look.cost < best.cost + LONGER_NANOS
+            };
+            other = self.looks.iter().find(longer)?;
+        }
+        let differs = differs(other);
         (due && differs).then_some(*other)
     }
 
