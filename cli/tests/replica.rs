@@ -19,6 +19,13 @@ fn replay<'a>(model: &'a Path, cpu: &'a str, seconds: &'a str) -> [&'a str; 7] {
     ["load", "replay", model, "--pin", cpu, "--for", seconds]
 }
 
+/// The lines of a trace.
+fn steps(path: &Path) -> Vec<serde_json::Value> {
+    let lines = std::fs::read_to_string(path).expect("a trace");
+    let parse = |line: &str| serde_json::from_str(line).expect("JSON");
+    lines.lines().map(parse).collect()
+}
+
 #[test]
 fn what_is_recorded_is_modelled_and_replayed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -56,15 +63,30 @@ fn what_is_recorded_is_modelled_and_replayed() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     // How near it comes depends on the machine; that it goes all the way does not.
     let words = replay(&model, &cpu, "4");
-    let output = run(&[&words[..], &["--save", as_text(&saved)]].concat());
+    let trace = path("t.jsonl");
+    let also = ["--save", as_text(&saved), "--trace", as_text(&trace)];
+    let output = run(&[&words[..], &also].concat());
     let out = text(&output.stdout);
     assert!(output.status.success(), "{out}{}", text(&output.stderr));
     assert!(
         out.contains("converged") && out.contains("intensities: load"),
         "{out}"
     );
-    let output = run(&[&replay(&saved, &cpu, "1.5")[..], &["--open"]].concat());
+    let steps = steps(&trace);
+    assert_eq!(steps[0]["metrics"][0], "cpu-load");
+    assert_eq!(steps[0]["leeches"][0], "load");
+    assert!(steps.len() > 10, "{steps:?}");
+    for step in &steps[1..] {
+        let taken = step["taken"][0].as_f64().expect("a share");
+        let is_one = step["intensities"][0].is_f64() && step["asked"][0].is_f64();
+        assert!(is_one && (0.0..=1.5).contains(&taken), "{step}");
+        assert!(step["phase"].is_string(), "{step}");
+    }
+    // An open loop has no controller that could be at anything.
+    let also = ["--open", "--trace", as_text(&trace)];
+    let output = run(&[&replay(&saved, &cpu, "1.5")[..], &also].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(self::steps(&trace)[1]["phase"].is_null());
     // Without intensities there is nothing to replay so.
     let output = run(&["load", "replay", as_text(&model), "--open", "--pin", &cpu]);
     assert_eq!(output.status.code(), Some(1));

@@ -10,6 +10,7 @@ mod replay;
 mod replaying;
 mod run;
 mod spec;
+mod steps;
 
 use std::time::Duration;
 

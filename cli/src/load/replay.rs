@@ -14,6 +14,7 @@ use tautline::loadgen::replica::{
 };
 
 use super::replaying::{Replaying, leeches_for, leeches_of, machine_of, meter};
+use super::steps::StepLog;
 use super::{life, seconds};
 use crate::failure::{Failure, say};
 use crate::text::number;
@@ -46,6 +47,9 @@ pub(crate) struct ReplayArguments {
     /// Where the model is written to, with the intensities that were found.
     #[arg(long, value_name = "MODEL", conflicts_with = "open")]
     save: Option<PathBuf>,
+    /// Where each step is written to, five a second, as JSON lines: what was asked and read, where leeches are, and what the controller takes each to do.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Goes on although the model is of another machine, or has metrics that cannot be had or moved here.
     #[arg(long)]
     anyway: bool,
@@ -100,8 +104,13 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
     if is_interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted);
     }
+    let log = arguments
+        .trace
+        .as_deref()
+        .map(StepLog::create)
+        .transpose()?;
     let replaying = Replaying::begin(meter, &resources, &processors, length, targets, found)?;
-    drive(arguments, &model, replaying, &is_interrupted)
+    drive(arguments, &model, replaying, log, &is_interrupted)
 }
 
 fn read(path: &Path) -> Result<Model, Failure> {
@@ -209,6 +218,7 @@ fn drive(
     arguments: &ReplayArguments,
     model: &Model,
     mut replaying: Replaying,
+    mut log: Option<StepLog>,
     is_interrupted: &AtomicBool,
 ) -> Result<(), Failure> {
     let (mut printed, mut named) = (0, Vec::new());
@@ -218,6 +228,9 @@ fn drive(
             continue;
         };
         let Replaying { plant, replay, .. } = &replaying;
+        if let Some(log) = &mut log {
+            log.add(plant, replay)?;
+        }
         if !arguments.quiet {
             if replay.is_holding() && !was_holding {
                 was_holding = true;
@@ -240,6 +253,9 @@ fn drive(
         if elapsed >= arguments.length || is_interrupted.load(Ordering::Relaxed) {
             break;
         }
+    }
+    if let Some(log) = log {
+        log.close()?;
     }
     let Replaying { plant, replay, .. } = &replaying;
     summary(arguments, model, plant, replay)?;

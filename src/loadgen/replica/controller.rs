@@ -7,6 +7,7 @@ use super::identify::{Fit, Observation, identify};
 use super::lag::{Inputs, MAX_DELAY};
 use super::matrix::{Row, bounded_least_squares, dot};
 use super::plant::is_reading;
+use super::step::Phase;
 use crate::loadgen::Intensity;
 use crate::units::Time;
 
@@ -58,16 +59,6 @@ pub struct Shortfall {
     pub reached: f64,
     /// Actuators that would have to go further, and cannot. Without any, others are in the way: there are fewer actuators than metrics, or none moves it alone.
     pub bounds: Vec<(usize, Bound)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Everything as it was: what is there without us?
-    Rest,
-    /// This actuator has moved.
-    Step(usize),
-    /// What is asked is held.
-    Hold,
 }
 
 /// The controller.
@@ -143,6 +134,11 @@ impl Controller {
         self.phase == Phase::Hold
     }
 
+    /// What it is at.
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// Where the actuators are to be from now on, 0 to 1.
     pub fn intensities(&self) -> &[f64] {
         &self.intensities
@@ -170,6 +166,25 @@ impl Controller {
                 .collect()
         })
         .collect()
+    }
+
+    /// By how much each of the [sensitivities](Self::sensitivities) may be wrong: standard deviations.
+    pub fn deviations(&self) -> Vec<Vec<f64>> {
+        let rows = self.fits.iter().zip(&self.scales);
+        rows.map(|(fit, scale)| {
+            let actuators = 0..fit.estimator.gains.len();
+            actuators
+                .map(|actuator| fit.estimator.variance(actuator).sqrt() * scale)
+                .collect()
+        })
+        .collect()
+    }
+
+    /// Where each metric stands, as its filter has it. Empty before it is known.
+    pub fn levels(&self) -> Vec<f64> {
+        let rows = self.fits.iter().zip(&self.scales);
+        rows.map(|(fit, scale)| fit.estimator.level * scale)
+            .collect()
     }
 
     /// Takes the `readings` of the interval that ends now, whose end the last call was, and moves towards `targets`. What is not finite, or below 0, was not read.

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::controller::{Bound, Shortfall};
 use super::plant::Direct;
+use super::step::Phase;
 use crate::units::Time;
 
 /// How quickly an intensity follows what readings say that it is off by, as a time constant. Origin: long against the noise of readings of 200 ms.
@@ -177,16 +178,36 @@ impl Split {
         direct.chain(controlled).collect()
     }
 
-    /// Of each metric, something that the controller says of its own, and nothing of those that are direct.
-    pub(super) fn spread(&self, controlled: &[f64]) -> Vec<f64> {
-        let mut all = vec![0.0; self.metrics.len() + self.direct.len()];
-        for (metric, value) in self.metrics.iter().zip(controlled) {
-            if let Some(place) = all.get_mut(*metric) {
-                *place = *value;
-            }
-        }
-        all
+    /// Of each metric, something that the controller says of its own, and `other` of those that are direct.
+    pub(super) fn spread<T: Clone>(&self, controlled: &[T], other: T) -> Vec<T> {
+        let len = self.metrics.len() + self.direct.len();
+        spread(&self.metrics, controlled, vec![other; len])
     }
+
+    /// The same of each actuator.
+    pub(super) fn spread_actuators<T: Clone>(&self, controlled: &[T], other: T) -> Vec<T> {
+        let len = self.actuators.len() + self.direct.len();
+        spread(&self.actuators, controlled, vec![other; len])
+    }
+
+    /// What the controller is at, with the actuator's number in the plant.
+    pub(super) fn phase(&self, phase: Phase) -> Phase {
+        match phase {
+            Phase::Step(actuator) => {
+                Phase::Step(self.actuators.get(actuator).copied().unwrap_or(actuator))
+            }
+            other => other,
+        }
+    }
+}
+
+fn spread<T: Clone>(places: &[usize], values: &[T], mut all: Vec<T>) -> Vec<T> {
+    for (place, value) in places.iter().zip(values) {
+        if let Some(place) = all.get_mut(*place) {
+            place.clone_from(value);
+        }
+    }
+    all
 }
 
 fn pick<T: Copy>(indices: &[usize], all: &[T]) -> Vec<T> {
@@ -263,7 +284,8 @@ mod tests {
         assert_eq!(split.of_actuators(&['a', 'b', 'c']), ['a', 'b']);
         split.direct[0].tick(at(0), 0.2, 0.5, 0.5, 0.5);
         assert_eq!(split.together(&[0.1, 0.2]), [0.1, 0.2, 0.5]);
-        assert_eq!(split.spread(&[7.0, 8.0]), [7.0, 0.0, 8.0]);
+        assert_eq!(split.spread(&[7.0, 8.0], 0.0), [7.0, 0.0, 8.0]);
+        assert_eq!(split.spread_actuators(&[7.0, 8.0], 0.0), [7.0, 8.0, 0.0]);
         let short = Shortfall {
             metric: 1,
             asked: 1.0,

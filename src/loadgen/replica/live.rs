@@ -429,9 +429,11 @@ pub struct LivePlant {
     names: Vec<String>,
     leeches: Vec<Vec<Leech>>,
     direct: Vec<Direct>,
-    /// Which of them are of load, what they said last, and the share that others take on each processor.
+    /// What they said last, and the share of its processor that each has taken since what it had said before that.
+    before: Vec<Vec<LeechStats>>,
+    taken: Vec<Vec<f64>>,
+    /// Which of them are of load, and the share that others take on each processor.
     load: Option<usize>,
-    before: Vec<LeechStats>,
     others: Vec<f64>,
 }
 
@@ -465,11 +467,15 @@ impl LivePlant {
         let load = resources
             .iter()
             .position(|resource| *resource == Resource::Load);
-        let of_load = load.and_then(|load| leeches.get(load));
+        let before = leeches.iter().map(|of_resource: &Vec<Leech>| {
+            let stats = of_resource.iter().map(Leech::stats);
+            stats.collect::<Vec<_>>()
+        });
         Ok(Self {
             direct: direct(&meter, load, processors),
             load,
-            before: of_load.into_iter().flatten().map(Leech::stats).collect(),
+            before: before.collect(),
+            taken: vec![vec![0.0; processors.len()]; leeches.len()],
             others: vec![0.0; processors.len()],
             meter,
             names: resources.iter().map(ToString::to_string).collect(),
@@ -485,6 +491,14 @@ impl LivePlant {
     /// The next set's turn ([`Meter::turns`]).
     pub fn tick(&mut self, now: Time) {
         self.meter.tick(now);
+    }
+
+    /// Processor time that each kind of leech took in the interval that was measured last, as a share of the leeches' processors. What load there is beside is of others.
+    pub fn taken(&self) -> Vec<f64> {
+        let taken = self.taken.iter();
+        taken
+            .map(|of_kind| of_kind.iter().sum::<f64>() / (of_kind.len() as f64).max(1.0))
+            .collect()
     }
 }
 
@@ -514,15 +528,20 @@ impl Plant for LivePlant {
 
     fn measure(&mut self, now: Time, readings: &mut [f64]) {
         self.meter.measure(now, readings);
-        let leeches = self.load.and_then(|load| self.leeches.get(load));
-        let leeches = leeches.into_iter().flatten().zip(&mut self.before);
-        for ((leech, before), others) in leeches.zip(&mut self.others) {
-            let stats = leech.stats();
-            let since = stats.since(before);
-            *before = stats;
-            if !since.wall.is_zero() {
-                let own = since.processor.as_secs_f64() / since.wall.as_secs_f64();
-                *others += OTHERS_RATE * ((since.share() - own).clamp(0.0, 1.0) - *others);
+        let leeches = self.leeches.iter().zip(&mut self.before);
+        for (kind, ((leeches, before), taken)) in leeches.zip(&mut self.taken).enumerate() {
+            let leeches = leeches.iter().zip(before).zip(taken).zip(&mut self.others);
+            for (((leech, before), taken), others) in leeches {
+                let stats = leech.stats();
+                let since = stats.since(before);
+                *before = stats;
+                if since.wall.is_zero() {
+                    continue;
+                }
+                *taken = since.processor.as_secs_f64() / since.wall.as_secs_f64();
+                if Some(kind) == self.load {
+                    *others += OTHERS_RATE * ((since.share() - *taken).clamp(0.0, 1.0) - *others);
+                }
             }
         }
     }

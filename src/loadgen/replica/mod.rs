@@ -74,6 +74,7 @@ mod replay;
 mod schedule;
 #[cfg(test)]
 mod simulated;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -91,3 +92,4 @@ pub use self::plant::{Direct, MetricName, Plant};
 pub use self::profile::{MAX_SAMPLES, PROFILE_VERSION, Profile, ProfileError};
 pub use self::replay::{CLOSED_TOLERANCE, OPEN_TOLERANCE, Replay};
 pub use self::schedule::{End, MAX_INTERVALS, MIN_INTERVAL, Schedule};
+pub use self::step::{Phase, Step};

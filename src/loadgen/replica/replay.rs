@@ -7,6 +7,7 @@ use super::direct::Split;
 use super::judge::{Judge, Outcome};
 use super::plant::{Direct, Plant};
 use super::schedule::{End, Schedule};
+use super::step::Step;
 use crate::loadgen::Intensity;
 use crate::units::Time;
 
@@ -77,6 +78,11 @@ pub struct Replay {
     judge: Option<Judge>,
     scales: Vec<f64>,
     readings: Vec<f64>,
+    /// Since the reading before.
+    asked: Vec<f64>,
+    /// What actuators were set to last.
+    intensities: Vec<f64>,
+    begun: Time,
     last: Option<Time>,
     /// Since when the schedule runs.
     origin: Option<Time>,
@@ -112,6 +118,9 @@ impl Replay {
     fn new(targets: Schedule, scales: Vec<f64>, mode: Mode) -> Self {
         Self {
             readings: vec![f64::NAN; scales.len()],
+            asked: vec![f64::NAN; scales.len()],
+            intensities: Vec::new(),
+            begun: Time::ZERO,
             targets,
             mode,
             judge: None,
@@ -125,6 +134,7 @@ impl Replay {
     pub fn tick(&mut self, now: Time, plant: &mut impl Plant) {
         if self.last.is_none() {
             self.split(&plant.direct());
+            self.begun = now;
         }
         self.readings.fill(f64::NAN);
         plant.measure(now, &mut self.readings);
@@ -144,6 +154,7 @@ impl Replay {
             _ => self.targets.at(Duration::ZERO).to_vec(),
         };
         judge.record(last, now, &self.readings, &asked);
+        self.asked.clone_from(&asked);
         match &mut self.mode {
             Mode::Closed {
                 controller,
@@ -173,7 +184,7 @@ impl Replay {
                 }
                 let readings = split.of_metrics(&self.readings);
                 controller.tick(now, &readings, &split.of_metrics(&next));
-                set(plant, &split.together(controller.intensities()));
+                self.intensities = split.together(controller.intensities());
                 *shortfalls = split.shortfalls(controller.shortfalls());
                 if controller.is_holding() && self.origin.is_none() {
                     self.origin = Some(now);
@@ -182,10 +193,10 @@ impl Replay {
             Mode::Open { parameters } => {
                 let origin = *self.origin.get_or_insert(now);
                 let elapsed = now.saturating_since(origin);
-                let next = parameters.mean(elapsed, elapsed + period);
-                set(plant, &next);
+                self.intensities = parameters.mean(elapsed, elapsed + period);
             }
         }
+        set(plant, &self.intensities);
     }
 
     /// Leaves to the controller what is not direct.
@@ -222,6 +233,41 @@ impl Replay {
         self.judge.as_ref().map_or(&[], Judge::last_second)
     }
 
+    /// What was read last, and what came of it.
+    pub fn step(&self) -> Step {
+        let since = self.last.map(|last| last.saturating_since(self.begun));
+        let mut step = Step {
+            seconds: since.unwrap_or_default().as_secs_f64(),
+            phase: None,
+            asked: self.asked.clone(),
+            readings: self.readings.clone(),
+            intensities: self.intensities.clone(),
+            levels: Vec::new(),
+            noise: Vec::new(),
+            sensitivities: Vec::new(),
+            deviations: Vec::new(),
+        };
+        if let Mode::Closed {
+            controller, split, ..
+        } = &self.mode
+        {
+            let rows = |rows: Vec<Vec<f64>>| {
+                let rows = rows.iter().map(|row| split.spread_actuators(row, f64::NAN));
+                let none = split.spread_actuators(&[], f64::NAN);
+                split.spread(&rows.collect::<Vec<_>>(), none)
+            };
+            step.phase = Some(split.phase(controller.phase()));
+            step.levels = split.spread(&controller.levels(), f64::NAN);
+            step.noise = split.spread(&controller.noise(), f64::NAN);
+            for (noise, scale) in step.noise.iter_mut().zip(&self.scales) {
+                *noise *= scale;
+            }
+            step.sensitivities = rows(controller.sensitivities());
+            step.deviations = rows(controller.deviations());
+        }
+        step
+    }
+
     /// How near it is.
     pub fn outcome(&self) -> Outcome {
         let mut outcome = self.judge.as_ref().map(Judge::outcome).unwrap_or_default();
@@ -229,7 +275,7 @@ impl Replay {
             controller, split, ..
         } = &self.mode
         {
-            let noise = split.spread(&controller.noise());
+            let noise = split.spread(&controller.noise(), 0.0);
             for (metric, noise) in outcome.metrics.iter_mut().zip(noise) {
                 metric.noise = noise;
             }
