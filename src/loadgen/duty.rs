@@ -37,6 +37,7 @@ pub(super) struct DutyCycle {
     owed: f64,
     /// The most of it, below 0: what was taken too much.
     most_over: f64,
+    window: Duration,
     /// Since the last window began.
     into_window: Duration,
 }
@@ -50,8 +51,17 @@ impl DutyCycle {
             processor,
             owed: 0.0,
             most_over: MOST_OWED.as_secs_f64(),
+            window: WINDOW,
             into_window: Duration::ZERO,
         }
+    }
+
+    /// Windows are so long instead of 10 ms, and no shorter than a millisecond. Where leeches on one processor have windows of the same length, what each does follows upon what another does, in an order
+    /// that is chance when they begin and stays for minutes; with lengths of their own, all orders come up within a second.
+    #[must_use]
+    pub(super) fn window(mut self, window: Duration) -> Self {
+        self.window = window.max(Duration::from_millis(1));
+        self
     }
 
     /// The share is of the leech and all others together: the second clock stands for how long the processor has been busy. What others take beyond the share is forgiven, but for
@@ -65,7 +75,7 @@ impl DutyCycle {
     /// Another share from now on. What was taken too much is still made up for; what was taken too little only as far as the new share gives in a window.
     pub(super) fn set_intensity(&mut self, intensity: Intensity) {
         self.share = intensity.share();
-        self.owed = self.owed.min(self.share * WINDOW.as_secs_f64());
+        self.owed = self.owed.min(self.share * self.window.as_secs_f64());
     }
 
     /// What to do at these times.
@@ -75,9 +85,9 @@ impl DutyCycle {
         (self.wall, self.processor) = (wall, processor);
         let owed = self.owed + self.share * passed.as_secs_f64() - taken.as_secs_f64();
         self.owed = owed.clamp(-self.most_over, MOST_OWED.as_secs_f64());
-        let into_window = (self.into_window + passed).as_nanos() % WINDOW.as_nanos();
+        let into_window = (self.into_window + passed).as_nanos() % self.window.as_nanos();
         self.into_window = Duration::from_nanos(into_window as u64);
-        let left = WINDOW.saturating_sub(self.into_window);
+        let left = self.window.saturating_sub(self.into_window);
         match Duration::try_from_secs_f64(self.owed + self.share * left.as_secs_f64()) {
             Ok(budget) if budget > Duration::ZERO => Duty::Work(budget.min(left)),
             _ => Duty::Sleep(left),
@@ -154,15 +164,52 @@ mod tests {
             (100, (0, 0), 3_000),
             (30_000, (0, 0), 25),
         ] {
-            for share in [0.01, 0.1, 0.25, 0.5, 0.75] {
+            for (share, window) in [(0.01, 10), (0.1, 7), (0.25, 10), (0.5, 13), (0.75, 10)] {
                 let mut machine = Machine::new(late, preempted, batch);
-                let mut duty = begin(share, &machine);
+                let mut duty = begin(share, &machine).window(Duration::from_millis(window));
                 let held = machine.run(&mut duty, Duration::from_secs(20));
                 assert!(
                     (held - share).abs() < 0.01,
                     "{held} for {share}: {late} {preempted:?} {batch}"
                 );
             }
+        }
+    }
+
+    /// Two of them that begin at once: when the first works, how often does the other, second by second?
+    #[test]
+    fn leeches_with_windows_of_their_own_come_upon_each_other_alike_in_every_second() {
+        let working = |window: u64, begun: u64| {
+            let wall = Duration::from_micros(begun);
+            let mut duty = DutyCycle::new(Intensity::new(0.2), wall, Duration::ZERO)
+                .window(Duration::from_micros(window));
+            let (mut wall, mut processor) = (wall, Duration::ZERO);
+            let mut seen = vec![false; begun as usize / 50];
+            while seen.len() < 80_000 {
+                let (is_working, length) = match duty.next(wall, processor) {
+                    Duty::Work(_) => (true, Duration::from_micros(50)),
+                    Duty::Sleep(length) => (false, length),
+                };
+                wall += length;
+                processor += if is_working { length } else { Duration::ZERO };
+                seen.resize(wall.as_micros() as usize / 50, is_working);
+            }
+            seen
+        };
+        let together = |first: (u64, u64), second: (u64, u64)| -> Vec<f64> {
+            let (first, second) = (working(first.0, first.1), working(second.0, second.1));
+            let seconds = first.chunks_exact(20_000).zip(second.chunks_exact(20_000));
+            let both = |(first, second): (&[bool], &[bool])| {
+                let both = first.iter().zip(second).filter(|(a, b)| **a && **b);
+                both.count() as f64 / 20_000.0
+            };
+            seconds.map(both).collect()
+        };
+        // Windows of the same length: always or never, as it happens to begin.
+        assert!(together((10_000, 0), (10_000, 0))[0] > 0.15);
+        assert!(together((10_000, 0), (10_000, 5_000))[0] < 0.01);
+        for share in together((10_000, 0), (7_100, 0)) {
+            assert!((share - 0.04).abs() < 0.006, "{share}");
         }
     }
 

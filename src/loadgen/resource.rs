@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
+use core::time::Duration;
 
 use thiserror::Error;
 
@@ -93,6 +94,26 @@ impl Resource {
             Self::Network => "messages",
         }
     }
+
+    /// Over which a leech holds its share: other lengths for other kinds, with no small ratio between any two, and so far apart that two of them have come upon each other in every way
+    /// after a quarter of a second. Origin: [`duty`](super::duty)'s 10 ms for those of processors, and primes of 100 µs around it; those that a replay has together are the furthest apart.
+    pub(super) const fn window(self) -> Duration {
+        Duration::from_micros(match self {
+            Self::Data(DataLevel::Memory) => 7_100,
+            Self::Data(DataLevel::Llc) => 7_300,
+            Self::Data(DataLevel::L2) => 7_900,
+            Self::PageFaults => 8_300,
+            Self::Data(DataLevel::L1) => 8_900,
+            Self::Cpu => 9_700,
+            Self::Load => 10_000,
+            Self::Fpu => 10_300,
+            Self::Instructions => 10_700,
+            Self::Tlb => 11_300,
+            Self::Branches => 11_900,
+            Self::ContextSwitches => 12_700,
+            Self::Network => 13_100,
+        })
+    }
 }
 
 impl fmt::Display for Resource {
@@ -128,6 +149,16 @@ impl FromStr for Resource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_of_any_two_kinds_come_upon_each_other_within_half_a_second() {
+        for (index, one) in Resource::ALL.iter().enumerate() {
+            for other in &Resource::ALL[..index] {
+                let [one, other] = [one, other].map(|kind| kind.window().as_secs_f64());
+                assert!((1.0 / one - 1.0 / other).abs() > 2.0, "{one} {other}");
+            }
+        }
+    }
 
     #[test]
     fn names_are_read_as_they_are_written_and_others_say_which_there_are() {

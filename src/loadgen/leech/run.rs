@@ -64,7 +64,8 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked, togeth
         misses: asked.misses,
         is_stopped: false,
     };
-    let mut duty = DutyCycle::new(wish.intensity, Duration::ZERO, Duration::ZERO);
+    let mut duty = DutyCycle::new(wish.intensity, Duration::ZERO, Duration::ZERO)
+        .window(asked.resource.window());
     if together.is_some() {
         duty = duty.together();
     }
