@@ -1,4 +1,4 @@
-//! How long an access to memory takes, estimated: now and then, a thread on each processor walks through memory that it has just walked through.
+//! How long an access to memory takes, estimated: now and then, a thread on each processor walks through memory that it walked through a moment ago.
 #![expect(
     clippy::disallowed_methods,
     reason = "it measures time, and drives itself"
@@ -18,14 +18,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 const WORKING_SET: usize = 64 << 10;
 /// Bytes of a line.
 const LINE: usize = 64;
-/// How long others have the processor between two walks, of which the second is timed.
-const BETWEEN: Duration = Duration::from_micros(150);
-/// How long it is from one to the next, but for the walks.
-const PAUSE: Duration = Duration::from_micros(700);
-/// Walks that were interrupted took longer, and say nothing of memory: so many of the slowest are left out.
-const LEFT_OUT: f64 = 0.05;
-/// The most that are kept between two readings.
-const MAX_KEPT: usize = 1 << 13;
+/// From the beginning of one walk to that of the next, if the processor can be had then. Origin: as many wakes, and half the processor time, of the two walks in each millisecond that there were before.
+const PERIOD: Duration = Duration::from_micros(500);
+/// A walk stands for the time since the one before, but for no more than this: a process that was stopped has seen nothing in that time.
+const LONGEST: Duration = Duration::from_millis(20);
+/// Nanoseconds of an access that none takes: the walk was interrupted, and says nothing of memory. Origin: an access to memory takes about 100.
+const INTERRUPTED: f64 = 200.0;
 
 #[repr(align(64))]
 #[derive(Clone, Copy)]
@@ -33,11 +31,35 @@ struct Line {
     next: u32,
 }
 
-/// Probes on some processors. Each takes about 3 % of its processor, and wakes twice in a millisecond, which the context switches that are counted contain.
+/// What walks have said since the last reading.
+#[derive(Clone, Copy, Debug, Default)]
+struct Walks {
+    /// Nanoseconds of an access, each walk's times the seconds that it stands for.
+    sum: f64,
+    seconds: f64,
+}
+
+impl Walks {
+    /// A walk of which an access took `nanos`, begun so long after the one before. While others keep the processor the probe waits, and finds what they have left of the caches once: what any access had found
+    /// that came in that time. Were each walk to count alike, others that take the processor for long would be seen as seldom as those that take it for a moment.
+    fn add(&mut self, nanos: f64, since: Duration) {
+        if nanos < INTERRUPTED {
+            let seconds = since.min(LONGEST).as_secs_f64();
+            self.sum += seconds * nanos;
+            self.seconds += seconds;
+        }
+    }
+
+    fn mean(self) -> f64 {
+        self.sum / self.seconds
+    }
+}
+
+/// Probes on some processors. Each takes about 2 % of its processor, and wakes twice in a millisecond, which the context switches that are counted contain.
 #[derive(Debug)]
 pub(super) struct Probe {
     is_over: Arc<AtomicBool>,
-    walks: Arc<Mutex<Vec<f64>>>,
+    walks: Arc<Mutex<Walks>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -72,11 +94,8 @@ impl Probe {
 
     /// Nanoseconds of an access since the last time; not a number if there was none.
     pub(super) fn take(&self) -> f64 {
-        let mut walks =
-            core::mem::take(&mut *self.walks.lock().unwrap_or_else(PoisonError::into_inner));
-        walks.sort_by(f64::total_cmp);
-        let kept = walks.len() - (walks.len() as f64 * LEFT_OUT) as usize;
-        walks[..kept].iter().sum::<f64>() / kept as f64
+        let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
+        core::mem::take(&mut *walks).mean()
     }
 }
 
@@ -90,7 +109,7 @@ impl Drop for Probe {
     }
 }
 
-fn walk(is_over: &AtomicBool, walks: &Mutex<Vec<f64>>) {
+fn walk(is_over: &AtomicBool, walks: &Mutex<Walks>) {
     let ring = ring();
     let once = |mut at: u32| {
         for _ in 0..ring.len() {
@@ -98,19 +117,21 @@ fn walk(is_over: &AtomicBool, walks: &Mutex<Vec<f64>>) {
         }
         black_box(at)
     };
+    once(0);
+    let mut before = Instant::now();
+    let mut due = before;
     while !is_over.load(Ordering::Relaxed) {
-        once(0);
-        thread::sleep(BETWEEN);
+        due += PERIOD;
+        let now = Instant::now();
+        // What is late is not made up for.
+        due = due.max(now);
+        thread::sleep(due - now);
         let begun = Instant::now();
         once(0);
         let nanos = begun.elapsed().as_nanos() as f64 / ring.len() as f64;
-        {
-            let mut walks = walks.lock().unwrap_or_else(PoisonError::into_inner);
-            if walks.len() < MAX_KEPT {
-                walks.push(nanos);
-            }
-        }
-        thread::sleep(PAUSE);
+        let mut walks = walks.lock().unwrap_or_else(PoisonError::into_inner);
+        walks.add(nanos, begun - before);
+        before = begun;
     }
 }
 
@@ -139,6 +160,24 @@ mod tests {
             at = ring[at].next as usize;
         }
         assert!(at == 0 && seen.iter().all(|seen| *seen));
+    }
+
+    #[test]
+    fn walks_stand_for_the_time_since_the_one_before() {
+        let millis = Duration::from_millis;
+        let mut walks = Walks::default();
+        assert!(walks.mean().is_nan());
+        // Others took 2 of 10 ms at a stretch.
+        for _ in 0..16 {
+            walks.add(4.0, Duration::from_micros(500));
+        }
+        walks.add(14.0, millis(2));
+        assert!((walks.mean() - 6.0).abs() < 1e-9, "{walks:?}");
+        // Interrupted, and stopped.
+        walks.add(5000.0, millis(2));
+        assert!((walks.mean() - 6.0).abs() < 1e-9);
+        walks.add(4.0, Duration::from_secs(9));
+        assert!((walks.mean() - 14.0 / 3.0).abs() < 1e-9, "{walks:?}");
     }
 
     #[test]
