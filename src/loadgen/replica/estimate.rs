@@ -24,6 +24,9 @@ const JITTER: f64 = 0.003;
 const STRIDE: f64 = 0.15;
 /// Innovations further out than so many standard deviations are taken for outliers, unless the next is out on the same side.
 const OUTLIER: f64 = 4.0;
+/// ... and of a metric that is noisy for seconds, unless they have stayed there for so long, in seconds: others take what is measured, for a moment, and are gone. Origin: on a virtual machine, bursts of
+/// the latency of memory to twice what it was lasted for two readings of 0.2 s (docs/load.md).
+const BURST: f64 = 1.0;
 /// How quickly the noise's variance is learned: a twentieth for each reading.
 const NOISE_RATE: f64 = 0.05;
 /// How quickly it is seen that readings stay on one side, and how much of that is chance.
@@ -59,8 +62,10 @@ pub(super) struct Estimator {
     innovation: f64,
     /// Mean of the last few's products, each with the one before.
     correlation: f64,
-    /// Of the last reading, if it was out: on which side.
-    outlier: Option<bool>,
+    /// Of the last reading, if it was out: on which side, and for how many seconds they have been there.
+    outlier: Option<(bool, f64)>,
+    /// Seconds since readings that were out were taken for a change.
+    since_change: f64,
     second: Second,
 }
 
@@ -134,6 +139,7 @@ impl Estimator {
             innovation: 0.0,
             correlation: 0.0,
             outlier: None,
+            since_change: f64::INFINITY,
             second: Second::default(),
         }
     }
@@ -148,12 +154,13 @@ impl Estimator {
         (self.second.noise, self.second.count) = (before.second.noise, before.second.count);
     }
 
-    /// Over how many seconds an error is to be taken, so that what the noise lets through is half of what is asked; `None` if one reading will do: there is no such noise, or the
-    /// error is beyond it.
+    /// Over how many seconds an error is to be taken, so that what the noise lets through is half of what is asked, as far as there were so many since a change; `None` if one reading will
+    /// do: there is no such noise, or the error is beyond it.
     pub(super) fn patience(&self, error: f64) -> Option<f64> {
         let deviation = self.second.deviation();
         let is_noise = deviation > QUIET && error.abs() < BAND * deviation;
-        is_noise.then(|| (deviation / (QUIET / 2.0)).powi(2))
+        // After a change it is not known yet where the metric stands, nor whether the change stays.
+        is_noise.then(|| (deviation / (QUIET / 2.0)).powi(2).min(self.since_change))
     }
 
     fn width(&self) -> usize {
@@ -172,6 +179,7 @@ impl Estimator {
         self.level += explained;
         self.second.explained += explained;
         self.second.seconds += seconds;
+        self.since_change += seconds;
         let known = self.covariance[0];
         // F P F', where F adds the gains' part to the level.
         for column in 0..width {
@@ -214,17 +222,19 @@ impl Estimator {
         let expected = self.covariance[0] + noise;
         let is_out = innovation * innovation > OUTLIER * OUTLIER * expected;
         let side = innovation > 0.0;
-        match self.outlier {
+        let before = self.outlier.filter(|(before, _)| *before == side);
+        let lasted = before.map_or(0.0, |(_, lasted)| lasted) + seconds;
+        self.outlier = is_out.then_some((side, lasted));
+        let is_burst = self.second.loud() > 0.0 && lasted < BURST;
+        match before {
             // Twice on the same side: the background has changed, or the plant is not what it was taken for.
-            Some(before) if is_out && before == side => {
+            Some(_) if is_out && !is_burst => {
                 self.covariance[0] += innovation * innovation;
                 self.outlier = None;
+                self.since_change = 0.0;
             }
-            _ if is_out => {
-                self.outlier = Some(side);
-                noise = innovation * innovation;
-            }
-            _ => self.outlier = None,
+            _ if is_out => noise = innovation * innovation,
+            _ => {}
         }
         let spread = self.covariance[0] + noise;
         let gain: Vec<f64> = (0..width)
@@ -240,7 +250,10 @@ impl Estimator {
                 *value -= gain * first;
             }
         }
-        self.learn_noise(innovation, expected);
+        // What is let pass says nothing of the noise beside it, nor that the model is wrong.
+        if !(is_out && is_burst) {
+            self.learn_noise(innovation, expected);
+        }
         self.bound();
     }
 

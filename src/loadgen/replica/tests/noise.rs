@@ -97,3 +97,43 @@ fn a_jump_out_of_the_noise_is_followed() {
         assert!((ratio - 1.0).abs() < 0.05, "seed {seed}: {ratio}");
     }
 }
+
+/// As the latency of memory is where others on the host take it: noisy, and for some tenths of a second, now and then, twice what it is else. Whoever takes that for a change switches
+/// the leech off at once, and needs a minute to come back.
+#[test]
+fn bursts_of_a_noisy_metric_are_let_pass() {
+    let (mut least, mut most, mut furthest) = (1.0_f64, 0.0_f64, 0.0_f64);
+    for seed in 0..30 {
+        let mut plant = machine(seed).noise(0.01).chatter(3, 0.04, 0.7);
+        let targets = Schedule::constant(plant.settled(&[0.2, 0.2, 0.15, 0.2]));
+        let start = [Intensity::NONE; 4];
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut until, mut next) = (0, 12 * 5);
+        let mut calm = Vec::new();
+        run(
+            Replay::closed(targets.clone(), &start),
+            &mut plant,
+            &targets,
+            60,
+            |step, plant| {
+                if step > 15 * 5 && step > until {
+                    calm.push(plant.truth[3] / targets.rows()[0][3]);
+                }
+                if step == next {
+                    until = step + 2;
+                    next = step + random.u64(20..45);
+                }
+                plant.backgrounds[3] = if step < until { 54.0 } else { 18.0 };
+            },
+        );
+        least = calm.iter().copied().fold(least, f64::min);
+        most = calm.iter().copied().fold(most, f64::max);
+        let mean = calm.iter().sum::<f64>() / calm.len() as f64;
+        furthest = furthest.max((mean - 1.0).abs());
+    }
+    println!("beside bursts {least:.3} to {most:.3} of what is asked, means off by {furthest:.4}");
+    assert!(
+        least > 0.85 && most < 1.1 && furthest < 0.1,
+        "{least} {most} {furthest}"
+    );
+}
