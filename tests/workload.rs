@@ -297,3 +297,169 @@ fn it_stops_when_asked() {
     });
     runtime.shutdown_background();
 }
+
+/// What a drive says in an event log of its own, beside its report.
+#[cfg(feature = "eventlog")]
+mod recorded {
+    use tautline::eventlog::{
+        EventLog, EventLogConfig, Fields, LogId, Route, Row, RowFormat, Stamp,
+    };
+    use tautline::loadgen::events::{Event, Events, OfMessage, config};
+    use tautline::loadgen::workload::DriveError;
+
+    use super::*;
+
+    fn log() -> EventLog {
+        let rows = RowFormat::new(Fields::ALL, Stamp::Cycles);
+        let area = EventLogConfig::default()
+            .log("all", 1 << 19, rows)
+            .domains(16);
+        EventLog::new(&config(area)).expect("room")
+    }
+
+    /// What is recorded of a drive with all that is on.
+    fn events_of(
+        peer: Peer,
+        kinds: Vec<StreamKind>,
+        config: DriveConfig,
+    ) -> (DriveReport, Vec<(Row, Event)>, EventLog) {
+        let log = log();
+        let mut reader = log.reader();
+        let events = Events::of(&mut reader).expect("there").expect("these");
+        for event in events.all() {
+            let route = Some(Route::to(LogId::new(0)));
+            log.route(event, None, route).expect("known");
+        }
+        let config = config.event_log(log.clone());
+        let report = drive(peer, &workload(kinds, 500), &config, false);
+        let mut rows = Vec::new();
+        reader.pass(&mut rows).expect("of this process");
+        assert_eq!(reader.stats().lost, 0);
+        let read = |row: Row| (row, Event::of(&row, events).expect("of a drive"));
+        (report, rows.into_iter().map(read).collect(), log)
+    }
+
+    #[test]
+    fn every_message_has_rows_of_what_became_of_it() {
+        let kinds = vec![
+            kind("even", "constant:1000", "telecom").streams(2),
+            kind("closed", "closed:2", "logs").messages(Some(100)),
+        ];
+        let config = patience(30_000).rows(100_000);
+        let (report, rows, log) = events_of(Peer::Echo(None), kinds, config);
+        let mut due = Vec::new();
+        let (mut sent, mut answered) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        for (row, event) in &rows {
+            match event {
+                Event::Due { message, .. } => due.push(*message),
+                Event::Sent {
+                    message,
+                    bytes: these,
+                    ..
+                } => {
+                    sent.push(*message);
+                    bytes += these;
+                }
+                Event::Answered {
+                    message,
+                    from_intended,
+                    from_sending,
+                } => {
+                    assert!(from_intended >= from_sending);
+                    answered.push((*message, *from_intended));
+                }
+                other => panic!("{other:?}"),
+            }
+            let mut reader = log.reader();
+            let name = reader.domain_name(row.domain.expect("a field"));
+            assert!(
+                ["even-0", "even-1", "closed-0"].contains(&name.expect("there").as_str()),
+                "{row:?}"
+            );
+        }
+        let sums = |of: fn(&KindReport) -> u64| report.kinds.iter().map(of).sum::<u64>();
+        assert_eq!(due.len() as u64, sums(|kind| kind.due));
+        assert_eq!(sent.len() as u64, sums(|kind| kind.sent));
+        assert_eq!(bytes, sums(|kind| kind.bytes));
+        // The same messages as in the report, with the same times.
+        let key = |message: &OfMessage| (message.kind, message.intended);
+        let mut answered: Vec<_> = answered
+            .iter()
+            .map(|(message, time)| (key(message), *time))
+            .collect();
+        let nanos = Duration::from_nanos;
+        let mut reported: Vec<_> = report
+            .rows
+            .iter()
+            .map(|row| {
+                let time = nanos(row.answered - row.intended);
+                ((row.kind, nanos(row.intended)), time)
+            })
+            .collect();
+        answered.sort();
+        reported.sort();
+        assert_eq!(answered, reported);
+        assert!(sent.iter().all(|message| due.contains(message)));
+        // Of both streams of the first kind.
+        for stream in [0, 1] {
+            assert!(due.iter().any(|it| (it.kind, it.stream) == (0, stream)));
+        }
+    }
+
+    #[test]
+    fn what_is_late_or_not_sent_is_told() {
+        let kinds = vec![kind("deaf", "constant:2000", "random:10000")];
+        let config = patience(100).outstanding(64).backlog(1 << 20);
+        let (report, rows, log) = events_of(Peer::Deaf, kinds, config);
+        let kind = &report.kinds[0];
+        let (mut due, mut late, mut unsent) = (0, 0, 0);
+        for (row, event) in &rows {
+            match event {
+                Event::Due { .. } => due += 1,
+                Event::Late { bytes, .. } => {
+                    assert_eq!(*bytes, 10_000);
+                    late += 1;
+                }
+                Event::Unsent { kind: 0, messages } => {
+                    let name = log.reader().domain_name(row.domain.expect("a field"));
+                    assert_eq!(name.expect("there"), "deaf");
+                    unsent += messages;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(due + unsent, kind.due);
+        // Of a window of 256 KiB and a queue there is no room for all 64.
+        assert!(late > 0 && unsent >= 936, "{late} late, {unsent} unsent");
+        assert_eq!(due - late, kind.sent, "what was late was never sent");
+    }
+
+    #[test]
+    fn nothing_is_recorded_before_it_is_switched_on_and_other_logs_are_refused() {
+        let log = log();
+        let config = patience(30_000).event_log(log.clone());
+        let kinds = || vec![kind("even", "constant:1000", "telecom")];
+        let report = drive(Peer::Echo(None), &workload(kinds(), 100), &config, false);
+        assert_eq!(report.kinds[0].answered, 100);
+        let mut rows = Vec::new();
+        log.reader().pass(&mut rows).expect("of this process");
+        assert!(rows.is_empty());
+
+        let other = EventLogConfig::default().log("all", 4096, RowFormat::default());
+        let other = EventLog::new(&other.event("own", tautline::eventlog::EventKind::Access));
+        let config = DriveConfig::default().event_log(other.expect("room"));
+        let runtime = Runtime::new().expect("a runtime");
+        let refused = runtime.block_on(async {
+            let (server, client) = (node(false), node(false));
+            let anywhere = "127.0.0.1:0".parse().expect("an address");
+            let listener = server.listen(&anywhere).await.expect("a listener");
+            let address = listener.local_address().expect("an address");
+            tokio::spawn(accept(listener, Peer::Deaf));
+            let connection = client.connect(&address).await.expect("a connection");
+            Drive::start(&connection, &workload(kinds(), 100), &config).await
+        });
+        assert!(matches!(refused, Err(DriveError::EventLog)), "{refused:?}");
+        runtime.shutdown_background();
+    }
+}

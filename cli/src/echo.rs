@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
 
+use crate::events::EventLogArguments;
 use crate::failure::{Failure, say};
 use crate::text;
 use crate::tls::{Changes, TlsArguments};
@@ -22,9 +23,8 @@ pub(crate) struct EchoArguments {
     /// Do not limit codec time by the processor load.
     #[arg(long)]
     no_guard: bool,
-    /// Have an event log that `tautline top` and `tautline events` find by this process's number (docs/eventlog.md).
-    #[arg(long)]
-    event_log: bool,
+    #[command(flatten)]
+    event_log: EventLogArguments,
     #[command(flatten)]
     tls: TlsArguments,
 }
@@ -41,8 +41,8 @@ pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
     if arguments.no_guard {
         config = config.guard(None);
     }
-    if arguments.event_log {
-        config = config.event_log(crate::events::shared()?);
+    if let Some(log) = arguments.event_log.open()? {
+        config = config.event_log(log);
     }
     let config = arguments.tls.listening(&arguments.listen, config)?;
     let mut changes = Changes::at(&arguments.listen)?;

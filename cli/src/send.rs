@@ -17,6 +17,7 @@ use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
 use tautline::units::CpuLoad;
 use tokio::sync::Semaphore;
 
+use crate::events::EventLogArguments;
 use crate::explain::{self, Explain};
 use crate::failure::{Failure, say};
 use crate::rate::Rate;
@@ -54,9 +55,8 @@ pub(crate) struct SendArguments {
     /// Do not limit codec time by the processor load.
     #[arg(long)]
     no_guard: bool,
-    /// Have an event log that `tautline top` and `tautline events` find by this process's number (docs/eventlog.md).
-    #[arg(long)]
-    event_log: bool,
+    #[command(flatten)]
+    event_log: EventLogArguments,
     /// Say what the policy expects of each codec and level for a block like the latest, and why it
     /// takes it or not: those that come near the one taken, or =all. With --json always all.
     #[arg(
@@ -115,8 +115,8 @@ pub(crate) async fn run(mut arguments: SendArguments) -> Result<(), Failure> {
     if arguments.no_guard {
         config = config.guard(None);
     }
-    if arguments.event_log {
-        config = config.event_log(crate::events::shared()?);
+    if let Some(log) = arguments.event_log.open()? {
+        config = config.event_log(log);
     }
     let name = arguments.tls_name.as_deref();
     let config = arguments.tls.connecting(&arguments.connect, name, config)?;

@@ -380,3 +380,125 @@ fn workloads_that_cannot_be_are_refused_with_the_reason() {
         assert!(err.contains(word), "{arguments:?}: {err}");
     }
 }
+
+/// Rows of an event log in a file, by their events.
+fn dumped(file: &str) -> Vec<serde_json::Value> {
+    json_lines(&run(&["events", "dump", file, "--json"]))
+}
+
+fn of<'a>(
+    rows: &'a [serde_json::Value],
+    event: &'a str,
+) -> impl Iterator<Item = &'a serde_json::Value> {
+    rows.iter().filter(move |row| row["event"] == event)
+}
+
+#[test]
+fn what_leeches_take_is_in_an_event_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("events");
+    let file = file.to_str().expect("text");
+    let option = format!("--event-log={file}");
+    let leeches = ["--leech", "cpu:0.2", "--leech", "page-faults:0.1"];
+    let begin = ["load", "run", "--for", "0.5", &option];
+    let output = run(&[&begin[..], &leeches].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = dumped(file);
+    for (domain, share) in [("leech cpu", 0.2), ("leech page-faults", 0.1)] {
+        let is_its = |row: &&serde_json::Value| row["domain"] == domain;
+        let begun: Vec<_> = of(&rows, "leech.intensity").filter(is_its).collect();
+        assert_eq!(begun.len(), 1, "{rows:?}");
+        assert_eq!(begun[0]["intensity"], share);
+        let worked: Vec<_> = of(&rows, "leech.worked").filter(is_its).collect();
+        assert!(worked.len() > 2, "{rows:?}");
+        let sum = |field: &str| worked.iter().filter_map(|row| row[field].as_u64()).sum();
+        let [processor, wall, operations]: [u64; 3] =
+            ["processor_ns", "wall_ns", "operations"].map(sum);
+        assert!(operations > 0 && (1..wall).contains(&processor));
+        assert!(wall < 10_000_000_000, "{wall}");
+    }
+    let nowhere = run(&[
+        "load",
+        "run",
+        "--leech",
+        "cpu",
+        "--event-log=/nowhere/events",
+    ]);
+    let err = text(&nowhere.stderr);
+    assert_eq!(nowhere.status.code(), Some(1), "{err}");
+    assert!(err.contains("/nowhere/events"), "{err}");
+}
+
+#[test]
+fn what_becomes_of_the_messages_of_a_drive_is_in_an_event_log() {
+    let mut echo = Echo::start_unguarded();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("events");
+    let file = file.to_str().expect("text");
+    let option = format!("--event-log={file}");
+    let lines = json_lines(&run(&[
+        "load",
+        "drive",
+        "--no-guard",
+        "--to",
+        &echo.address,
+        "--arrivals",
+        "constant:200",
+        "--for",
+        "0.5",
+        "--json",
+        &option,
+    ]));
+    let total = &lines.last().expect("a line")["total"];
+    let rows = dumped(file);
+    for (event, key) in [
+        ("drive.due", "due"),
+        ("drive.sent", "sent"),
+        ("drive.answered", "answered"),
+    ] {
+        let count = of(&rows, event).count() as u64;
+        assert_eq!(Some(count), total[key].as_u64(), "{event}: {total}");
+    }
+    // Beside those of its node.
+    for event in ["message.queued", "message.delivered"] {
+        assert!(of(&rows, event).any(|row| row["domain"] == "drive-0"));
+    }
+    let answered = of(&rows, "drive.answered").next().expect("a row");
+    assert_eq!(answered["domain"], "drive-0");
+    assert!(answered["from_intended_ns"].as_u64() >= answered["from_sending_ns"].as_u64());
+    echo.child.kill().expect("a child");
+    echo.child.wait().expect("a child");
+}
+
+#[test]
+fn leeches_of_a_running_process_are_looked_at_from_outside() {
+    let mut load = start(&[
+        "load",
+        "run",
+        "--for",
+        "60",
+        "--leech",
+        "cpu:0.1",
+        "--event-log",
+    ]);
+    wait_until("it has a leech", || has_leech(load.id()));
+    let pid = load.id().to_string();
+    let look = |more: &[&str]| {
+        let begin = [
+            "events",
+            "dump",
+            "--pid",
+            &pid,
+            "--seconds",
+            "0.5",
+            "--json",
+        ];
+        json_lines(&run(&[&begin[..], more].concat()))
+    };
+    assert!(look(&["--passive"]).is_empty(), "nobody has switched it on");
+    let rows = look(&[]);
+    assert!(of(&rows, "leech.worked").count() > 2, "{rows:?}");
+    assert!(look(&["--passive"]).is_empty(), "it is off again");
+    load.kill().expect("a child");
+    load.wait().expect("a child");
+}

@@ -26,6 +26,7 @@
 //! * **A [`Pattern`]** is a walk through memory that misses caches as often as was asked ([`MissRatios`]); [`cache`] simulates those caches.
 //! * **[`replica`]** records the load of a system and makes it again: profile, model, and a replay that finds how much each leech is to take.
 //! * **A [`workload`]** sends messages over the transport at times of their own and says how long their answers take.
+//! * **`events`** (feature `eventlog`) has what leeches and drives record in an event log.
 //! * **A [`Comparison`]** says from runs by turns whether one thing takes longer than another, and when that is sure enough.
 //!
 //! Source: M. Jägemar, *Utilizing hardware monitoring to improve the quality of service and performance of industrial systems* (2018), chapter 6.
@@ -34,6 +35,8 @@ pub mod cache;
 mod compare;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod duty;
+#[cfg(feature = "eventlog")]
+pub mod events;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod idle;
 mod intensity;
@@ -43,7 +46,20 @@ mod pattern;
 pub mod replica;
 mod resource;
 mod topology;
+#[cfg(all(
+    not(feature = "eventlog"),
+    any(target_os = "linux", target_os = "android")
+))]
+mod unrecorded;
 pub mod workload;
+
+#[cfg(all(feature = "eventlog", any(target_os = "linux", target_os = "android")))]
+use self::events as recording;
+#[cfg(all(
+    not(feature = "eventlog"),
+    any(target_os = "linux", target_os = "android")
+))]
+use self::unrecorded as recording;
 
 pub use self::compare::{CompareConfig, Comparison, Effect, Finding};
 pub use self::intensity::Intensity;

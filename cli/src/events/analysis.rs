@@ -136,6 +136,12 @@ impl Figures {
         Duration::from_nanos(self.to.saturating_sub(from))
     }
 
+    /// There was a row of this time.
+    fn saw(&mut self, at: u64) {
+        self.from.get_or_insert(at);
+        self.to = self.to.max(at);
+    }
+
     fn time(&mut self, stage: Stage, nanos: u64, messages: u64) {
         let times = self.stages.entry(stage).or_default();
         times.record(nanos, messages);
@@ -207,6 +213,9 @@ impl Analysis {
             let name = source.event(event).to_owned();
             *self.figures.events.entry(name).or_default() += 1;
         }
+        if row.load.is_some() {
+            self.figures.saw(row.at);
+        }
         let Some(event) = &row.event else { return };
         let name = match (event, row.row.domain) {
             (
@@ -222,8 +231,7 @@ impl Analysis {
     }
 
     fn on_event(&mut self, at: u64, event: &Event, name: Option<&str>) {
-        self.figures.from.get_or_insert(at);
-        self.figures.to = self.figures.to.max(at);
+        self.figures.saw(at);
         match event {
             Event::Queued { messages, waited } => {
                 let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tautline::control::{BudgetRate, Reason};
+use tautline::loadgen::events as load;
 use tautline::session::ContextChange;
 use tautline::transport::events::{Event, Messages};
 
@@ -17,7 +18,11 @@ pub(super) fn line(source: &mut Source, row: &Timed, json: bool) -> String {
         .row
         .domain
         .map(|domain| source.domain(domain).to_owned());
-    let facts = row.event.as_ref().map_or_else(|| bare(row), facts);
+    let facts = match (&row.event, &row.load) {
+        (Some(event), _) => facts(event),
+        (None, Some(event)) => facts_of_load(event),
+        (None, None) => bare(row),
+    };
     if json {
         let mut object = Map::new();
         object.insert("at_ns".to_owned(), json!(row.at));
@@ -81,6 +86,64 @@ fn of_blocks(connection: u32, first: u64, count: u64) -> Facts {
         ("block", json!(first)),
         ("blocks", json!(count)),
     ]
+}
+
+fn of_message(message: &load::OfMessage) -> Facts {
+    vec![
+        ("kind", json!(message.kind)),
+        ("stream", json!(message.stream)),
+        ("intended_ns", nanos(message.intended)),
+    ]
+}
+
+fn facts_of_load(event: &load::Event) -> Facts {
+    let of_message = |message, more: &[(&'static str, Value)]| {
+        let mut facts = of_message(message);
+        facts.extend_from_slice(more);
+        facts
+    };
+    match event {
+        load::Event::Intensity { old, new } => vec![
+            ("old", json!(old.share())),
+            ("intensity", json!(new.share())),
+        ],
+        load::Event::Worked {
+            intensity,
+            processor,
+            wall,
+            operations,
+        } => vec![
+            ("processor_ns", nanos(*processor)),
+            ("wall_ns", nanos(*wall)),
+            ("operations", json!(operations)),
+            ("intensity", json!(intensity.share())),
+        ],
+        load::Event::Due { message, late } => of_message(message, &[("late_ns", nanos(*late))]),
+        load::Event::Sent {
+            message,
+            bytes,
+            after,
+        } => {
+            let more = [("bytes", json!(bytes)), ("after_ns", nanos(*after))];
+            of_message(message, &more)
+        }
+        load::Event::Late { message, bytes } => of_message(message, &[("bytes", json!(bytes))]),
+        load::Event::Unsent { kind, messages } => {
+            vec![("kind", json!(kind)), ("messages", json!(messages))]
+        }
+        load::Event::Answered {
+            message,
+            from_intended,
+            from_sending,
+        } => {
+            let more = [
+                ("from_intended_ns", nanos(*from_intended)),
+                ("from_sending_ns", nanos(*from_sending)),
+            ];
+            of_message(message, &more)
+        }
+        _ => Vec::new(),
+    }
 }
 
 #[expect(

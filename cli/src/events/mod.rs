@@ -1,8 +1,9 @@
-//! `tautline events` and `tautline top`: what a running process's transport does, from its event log.
+//! `tautline events` and `tautline top`: what a running process's transport, leeches and drives do, from its event log.
 
 mod analysis;
 mod counters;
 mod describe;
+mod own;
 mod report;
 mod source;
 mod top;
@@ -11,11 +12,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tautline::eventlog::{EventLog, EventLogError};
-use tautline::transport::events;
 
 use self::analysis::Analysis;
 pub(crate) use self::analysis::Stage;
+pub(crate) use self::own::{EventLogArguments, shared};
 use self::source::Source;
 pub(crate) use self::top::{TopArguments, run as run_top};
 use crate::failure::{Failure, say};
@@ -88,18 +88,6 @@ impl SourceArguments {
             (None, None) => Err(Failure::Error("neither a process nor a file".to_owned())),
         }
     }
-}
-
-/// An event log that other processes of this user find by this one's number.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn shared() -> Result<EventLog, EventLogError> {
-    EventLog::shared(&events::config(events::DEFAULT_RING))
-}
-
-/// An event log; on this system no other process finds it.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn shared() -> Result<EventLog, EventLogError> {
-    EventLog::new(&events::config(events::DEFAULT_RING))
 }
 
 pub(crate) async fn run(arguments: EventsArguments) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tautline::eventlog::{Domain, EventId, Reader, Row, Timebase};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use tautline::eventlog::{Route, Visit};
+use tautline::loadgen::events as load;
 use tautline::transport::events::{self, Event};
 
 use crate::failure::Failure;
@@ -16,8 +17,10 @@ use crate::failure::Failure;
 pub(super) struct Timed {
     pub(super) at: u64,
     pub(super) row: Row,
-    /// `None` if it is the application's own, or lacks fields.
+    /// `None` if it is not the transport's, or lacks fields.
     pub(super) event: Option<Event>,
+    /// .. not a leech's or a drive's.
+    pub(super) load: Option<load::Event>,
 }
 
 /// What rows there were, and how many a log would have to hold.
@@ -52,6 +55,8 @@ pub(super) struct Source {
     skipped: (u64, u64),
     domains: HashMap<Domain, String>,
     events: HashMap<EventId, String>,
+    /// Where those of leeches and drives are, if they are in.
+    load: Option<load::Events>,
     #[cfg(any(target_os = "linux", target_os = "android"))]
     visit: Option<Visit>,
 }
@@ -76,7 +81,8 @@ impl Source {
             // From here on all is put back, whatever else fails.
             let visit = source.visit.insert(visit);
             visit.set_format(events::LOG, events::FORMAT)?;
-            for event in events::all() {
+            let of_load = source.load.into_iter().flat_map(load::Events::all);
+            for event in events::all().chain(of_load) {
                 visit.route(event, None, Some(Route::to(events::LOG).every(every)))?;
             }
         }
@@ -91,12 +97,14 @@ impl Source {
     }
 
     fn new(mut reader: Reader, process: Option<u32>, name: &str) -> Result<Self, Failure> {
-        let are_in = events::are_in(&mut reader).map_err(|error| Failure::of(name, &error))?;
+        let failed = |error| Failure::of(name, &error);
+        let are_in = events::are_in(&mut reader).map_err(failed)?;
         if !are_in {
             return Err(Failure::Error(format!(
                 "{name} has an event log, but not of the transport's events"
             )));
         }
+        let load = load::Events::of(&mut reader).map_err(failed)?;
         Ok(Self {
             name: name.to_owned(),
             timebase: reader.timebase(),
@@ -111,6 +119,7 @@ impl Source {
             skipped: (0, 0),
             domains: HashMap::new(),
             events: HashMap::new(),
+            load,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             visit: None,
         })
@@ -184,6 +193,7 @@ impl Source {
             Timed {
                 at: at.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
                 event: Event::of(&row),
+                load: self.load.and_then(|events| load::Event::of(&row, events)),
                 row,
             }
         }));

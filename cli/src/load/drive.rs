@@ -16,6 +16,7 @@ use tautline::loadgen::workload::{
 use tautline::transport::{Address, Node, NodeConfig};
 
 use super::{life, seconds};
+use crate::events::EventLogArguments;
 use crate::failure::{Failure, say};
 use crate::text;
 use crate::tls::TlsArguments;
@@ -78,6 +79,8 @@ pub(crate) struct DriveArguments {
     /// Write the distributions, ms, as PREFIX.KIND.intended.hgrm, .sending.hgrm and .lateness.hgrm, for the plotters of `HdrHistogram`.
     #[arg(long, value_name = "PREFIX")]
     hdr: Option<PathBuf>,
+    #[command(flatten)]
+    event_log: EventLogArguments,
     #[command(flatten)]
     tls: TlsArguments,
     /// The name to look for in the echo's certificate, if not the host of its address.
@@ -147,14 +150,21 @@ async fn drive(
     if arguments.no_guard {
         config = config.guard(None);
     }
+    let log = arguments.event_log.open()?;
+    if let Some(log) = &log {
+        config = config.event_log(log.clone());
+    }
     let name = arguments.tls_name.as_deref();
     let config = arguments.tls.connecting(&arguments.to, name, config)?;
     let node = Node::new(config)?;
     let connection = node.connect(&arguments.to).await?;
     node.budget_settled().await;
-    let config = DriveConfig::default()
+    let mut config = DriveConfig::default()
         .outstanding(arguments.outstanding)
         .patience(arguments.patience);
+    if let Some(log) = log {
+        config = config.event_log(log);
+    }
     let drive = Drive::start(&connection, workload, &config).await?;
     let is_watched = std::io::stdout().is_terminal() && !arguments.json;
     let result = tokio::select! {

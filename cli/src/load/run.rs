@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
+use tautline::eventlog::EventLog;
 use tautline::loadgen::{
     Leech, LeechConfig, LeechError, LeechStats, MAX_LENGTH, MissRatios, NetworkConfig, Resource,
     Topology,
@@ -14,6 +15,7 @@ use tautline::transport::Address;
 
 use super::spec::{LeechSpec, misses};
 use super::{life, list};
+use crate::events::EventLogArguments;
 use crate::failure::{Failure, say};
 use crate::text;
 
@@ -55,6 +57,8 @@ pub(crate) struct RunArguments {
     /// With --list: measures whether the caches show in what loads take (a second or two).
     #[arg(long, requires = "list")]
     calibrate: bool,
+    #[command(flatten)]
+    event_log: EventLogArguments,
 }
 
 const MEANING: &str = "\
@@ -87,10 +91,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
                 .to_owned(),
         ));
     }
+    let log = arguments.event_log.open()?;
     let is_over = life::watch()?;
     let mut leeches = Vec::new();
     for spec in &arguments.leech {
-        leeches.push((*spec, start(*spec, arguments)?));
+        leeches.push((*spec, start(*spec, arguments, log.as_ref())?));
     }
     let is_watched = std::io::stdout().is_terminal();
     let mut before: Vec<LeechStats> = leeches.iter().map(|(_, leech)| leech.stats()).collect();
@@ -125,7 +130,11 @@ fn has_misses(resource: Resource) -> bool {
     matches!(resource, Resource::Data(_))
 }
 
-fn start(spec: LeechSpec, arguments: &RunArguments) -> Result<Leech, Failure> {
+fn start(
+    spec: LeechSpec,
+    arguments: &RunArguments,
+    log: Option<&EventLog>,
+) -> Result<Leech, Failure> {
     let processor = spec.processor.or(arguments.pin);
     let started = match (spec.resource, &arguments.to) {
         (Resource::Network, Some(address)) => {
@@ -134,6 +143,9 @@ fn start(spec: LeechSpec, arguments: &RunArguments) -> Result<Leech, Failure> {
                 .length(arguments.length);
             if let Some(processor) = processor {
                 config = config.processor(processor);
+            }
+            if let Some(log) = log {
+                config = config.event_log(log.clone());
             }
             Leech::network(config)
         }
@@ -146,6 +158,9 @@ fn start(spec: LeechSpec, arguments: &RunArguments) -> Result<Leech, Failure> {
             }
             if let (Some(misses), true) = (arguments.misses, has_misses(resource)) {
                 config = config.misses(misses);
+            }
+            if let Some(log) = log {
+                config = config.event_log(log.clone());
             }
             Leech::start(config)
         }

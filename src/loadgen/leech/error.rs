@@ -74,6 +74,11 @@ pub enum LeechError {
     #[cfg(feature = "transport")]
     #[error(transparent)]
     Open(#[from] crate::transport::OpenStreamError),
+    /// The log area that it is to record in has other events than those of
+    /// [`events::config`](crate::loadgen::events::config).
+    #[cfg(feature = "eventlog")]
+    #[error("the event log has other events than those of leeches")]
+    EventLog,
     /// Its thread panicked before it was at work: a fault of this crate.
     #[error("the thread of a leech of {resource} has died")]
     Died {

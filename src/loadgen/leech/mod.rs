@@ -22,6 +22,7 @@ pub use self::network::NetworkConfig;
 use super::idle::Idle;
 use super::intensity::Intensity;
 use super::pattern::MissRatios;
+use super::recording::LeechEvents;
 use super::resource::Resource;
 use super::topology::{DataCaches, Topology};
 
@@ -39,6 +40,8 @@ pub struct LeechConfig {
     caches: Option<DataCaches>,
     rate: Option<f64>,
     gives_way: bool,
+    #[cfg(feature = "eventlog")]
+    event_log: Option<crate::eventlog::EventLog>,
 }
 
 impl LeechConfig {
@@ -53,6 +56,8 @@ impl LeechConfig {
             caches: None,
             rate: None,
             gives_way: false,
+            #[cfg(feature = "eventlog")]
+            event_log: None,
         }
     }
 
@@ -106,6 +111,27 @@ impl LeechConfig {
         self.caches = Some(caches);
         self
     }
+}
+
+#[cfg(feature = "eventlog")]
+impl LeechConfig {
+    /// Where it records what it takes, once that is switched on: an area with the events of [`events::config`](super::events::config). Several leeches may have the same. Default: none.
+    #[must_use]
+    pub fn event_log(mut self, log: crate::eventlog::EventLog) -> Self {
+        self.event_log = Some(log);
+        self
+    }
+}
+
+/// What a leech of `resource` records with.
+#[cfg(feature = "eventlog")]
+fn events_of(
+    log: Option<&crate::eventlog::EventLog>,
+    resource: Resource,
+) -> Result<LeechEvents, LeechError> {
+    log.map_or(Ok(LeechEvents::default()), |log| {
+        LeechEvents::new(log, resource).ok_or(LeechError::EventLog)
+    })
 }
 
 /// What a leech has taken so far.
@@ -209,7 +235,8 @@ impl Leech {
     ///
     /// # Errors
     ///
-    /// The processor is not there or not allowed, or none is given for a leech of its load, the caches are of shapes that cannot be missed as asked, or the system has no thread or memory to give.
+    /// The processor is not there or not allowed, or none is given for a leech of its load, the caches are of shapes that cannot be missed as asked, the event log has other events, or the system has no thread
+    /// or memory to give.
     pub fn start(config: LeechConfig) -> Result<Self, LeechError> {
         let LeechConfig {
             resource,
@@ -220,7 +247,13 @@ impl Leech {
             caches,
             rate,
             gives_way,
+            #[cfg(feature = "eventlog")]
+            event_log,
         } = config;
+        #[cfg(feature = "eventlog")]
+        let events = events_of(event_log.as_ref(), resource)?;
+        #[cfg(not(feature = "eventlog"))]
+        let events = LeechEvents;
         if misses.is_some() && !matches!(resource, Resource::Data(_)) {
             return Err(LeechError::NoMisses { resource });
         }
@@ -243,12 +276,13 @@ impl Leech {
             rate,
             gives_way,
         };
-        Self::spawn(asked, together, make)
+        Self::spawn(asked, together, events, make)
     }
 
     fn spawn(
         asked: Asked,
         together: Option<Idle>,
+        events: LeechEvents,
         make: impl FnOnce() -> Made + Send + 'static,
     ) -> Result<Self, LeechError> {
         let shared = Arc::new(Shared {
@@ -272,7 +306,7 @@ impl Leech {
             match work {
                 Ok(work) => {
                     if ready.send(Ok(())).is_ok() {
-                        run::run(work, &theirs, asked, together);
+                        run::run(work, &theirs, asked, together, events);
                     }
                 }
                 Err(error) => drop(ready.send(Err(error))),

@@ -12,6 +12,8 @@ use super::work::Work;
 use super::{Asked, Leech, MAX_LENGTH};
 use crate::control::PolicyConfig;
 use crate::loadgen::intensity::Intensity;
+#[cfg(not(feature = "eventlog"))]
+use crate::loadgen::recording::LeechEvents;
 use crate::loadgen::resource::Resource;
 use crate::session::StreamConfig;
 use crate::transport::{Address, Connection, Node, NodeConfig, Stream};
@@ -27,6 +29,8 @@ pub struct NetworkConfig {
     address: Address,
     message_len: usize,
     asked: Asked,
+    #[cfg(feature = "eventlog")]
+    event_log: Option<crate::eventlog::EventLog>,
 }
 
 impl NetworkConfig {
@@ -44,6 +48,8 @@ impl NetworkConfig {
                 rate: None,
                 gives_way: false,
             },
+            #[cfg(feature = "eventlog")]
+            event_log: None,
         }
     }
 
@@ -74,6 +80,14 @@ impl NetworkConfig {
         self.asked.intensity = intensity;
         self
     }
+
+    /// As [`LeechConfig::event_log`](super::LeechConfig::event_log).
+    #[cfg(feature = "eventlog")]
+    #[must_use]
+    pub fn event_log(mut self, log: crate::eventlog::EventLog) -> Self {
+        self.event_log = Some(log);
+        self
+    }
 }
 
 impl Leech {
@@ -90,8 +104,14 @@ impl Leech {
             address,
             message_len,
             asked,
+            #[cfg(feature = "eventlog")]
+            event_log,
         } = config;
-        Self::spawn(asked, None, move || {
+        #[cfg(feature = "eventlog")]
+        let events = super::events_of(event_log.as_ref(), asked.resource)?;
+        #[cfg(not(feature = "eventlog"))]
+        let events = LeechEvents;
+        Self::spawn(asked, None, events, move || {
             Network::connect(&address, message_len)
                 .map(|network| Box::new(network) as Box<dyn Work>)
         })

@@ -12,6 +12,8 @@ use super::work::Work;
 use super::{Asked, LeechError, Shared, Wish, lock};
 use crate::loadgen::duty::{Duty, DutyCycle};
 use crate::loadgen::idle::Idle;
+use crate::loadgen::intensity::Intensity;
+use crate::loadgen::recording::{LeechEvents, Taken};
 use crate::loadgen::topology::Topology;
 
 /// Processor time of a batch, after which clocks are read (0.3 µs each time) and wishes looked at. Origin: a hundredth of it for that, and a four-hundredth of a window.
@@ -54,7 +56,13 @@ pub(super) fn give_way() {
 }
 
 /// Works until it is stopped or its time is over.
-pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked, together: Option<Idle>) {
+pub(super) fn run(
+    mut work: Box<dyn Work>,
+    shared: &Shared,
+    asked: Asked,
+    together: Option<Idle>,
+    mut events: LeechEvents,
+) {
     let clocks = Clocks::start();
     let mut together = together.map(Together::new);
     let length = asked.length;
@@ -69,6 +77,7 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked, togeth
     if together.is_some() {
         duty = duty.together();
     }
+    events.intensity(Intensity::NONE, wish.intensity);
     let mut operations = 0;
     // Nanoseconds of one thing done, known after the first.
     let mut cost = 1000.0;
@@ -93,7 +102,13 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked, togeth
                 last_asked = wall;
             }
         }
+        let so_far = Taken {
+            wall,
+            processor,
+            operations,
+        };
         if is_over {
+            events.pauses(so_far, wish.intensity);
             return;
         }
         // Where a rate is held, time counts by what is done in it.
@@ -102,6 +117,7 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked, togeth
         });
         match duty.next(wall, taken) {
             Duty::Work(budget) => {
+                events.working(so_far, wish.intensity);
                 let due = asked
                     .rate
                     .map_or(f64::INFINITY, |rate| budget.as_secs_f64() * rate);
@@ -120,6 +136,7 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked, togeth
                 }
             }
             Duty::Sleep(time) => {
+                events.pauses(so_far, wish.intensity);
                 work.rest(time.min(length.saturating_sub(wall)));
                 if let Some(together) = &mut together {
                     together.is_known = false;
@@ -128,6 +145,9 @@ pub(super) fn run(mut work: Box<dyn Work>, shared: &Shared, asked: Asked, togeth
         }
         let next = *lock(&shared.wish);
         follow(&mut *work, &mut duty, &wish, &next);
+        if wish.intensity != next.intensity {
+            events.intensity(wish.intensity, next.intensity);
+        }
         wish = next;
     }
 }

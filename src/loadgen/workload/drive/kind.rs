@@ -11,6 +11,7 @@ use super::super::report::{KindReport, Latency, histogram};
 use super::super::{Messages, StreamKind};
 use super::ledger::{Ledger, Waiting};
 use super::{DriveConfig, DriveError};
+use crate::loadgen::recording::{KindEvents, StreamEvents};
 use crate::session::{Rejected, SendError};
 use crate::transport::Stream;
 
@@ -27,6 +28,7 @@ pub(super) struct Lane {
     pub(super) kept: Notify,
     /// Something was answered.
     pub(super) answered: Notify,
+    events: StreamEvents,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ pub(super) struct Kind {
     max_outstanding: usize,
     max_backlog: usize,
     measures: Mutex<Measures>,
+    events: KindEvents,
 }
 
 impl Kind {
@@ -63,13 +66,18 @@ impl Kind {
         streams: Vec<Stream>,
         messages: Messages,
         config: &DriveConfig,
+        events: KindEvents,
     ) -> Result<Self, DriveError> {
-        let lanes = streams.into_iter().map(|stream| Lane {
-            stream,
-            ledger: Mutex::default(),
-            kept: Notify::new(),
-            answered: Notify::new(),
-        });
+        let lanes = streams
+            .into_iter()
+            .enumerate()
+            .map(|(number, stream)| Lane {
+                events: events.stream(stream.name(), number),
+                stream,
+                ledger: Mutex::default(),
+                kept: Notify::new(),
+                answered: Notify::new(),
+            });
         Ok(Self {
             spec: spec.clone(),
             latency: match (spec.has_replies(), config.acknowledged) {
@@ -94,6 +102,7 @@ impl Kind {
                 from_sending: histogram()?,
                 lateness: histogram()?,
             }),
+            events,
         })
     }
 
@@ -121,6 +130,8 @@ impl Kind {
         let mut measures = lock(&self.measures);
         measures.due += count;
         measures.refused += count;
+        drop(measures);
+        self.events.unsent(count);
     }
 
     /// Sends a message of an open loop that is due, or keeps it for sending, if there is room.
@@ -144,6 +155,7 @@ impl Kind {
             let lateness = now.saturating_sub(intended);
             measures.lateness.saturating_record(lateness);
         }
+        lane.events.due(intended, now);
         let mut ledger = lock(&lane.ledger);
         let mut payload = payload;
         if ledger.is_free() {
@@ -157,6 +169,7 @@ impl Kind {
                         self.outstanding.fetch_add(1, Ordering::Relaxed);
                     }
                     drop(ledger);
+                    lane.events.sent(intended, || now, len);
                     self.count_sent(len);
                     return Ok(());
                 }
@@ -173,6 +186,7 @@ impl Kind {
         }
         self.outstanding.fetch_add(1, Ordering::Relaxed);
         self.backlog.fetch_add(payload.len(), Ordering::Relaxed);
+        lane.events.late(intended, payload.len());
         ledger.keep(intended, payload);
         drop(ledger);
         lane.kept.notify_one();
@@ -185,7 +199,7 @@ impl Kind {
         lane: &Lane,
         now: impl Fn() -> u64,
     ) -> Result<bool, SendError> {
-        let (payload, number) = {
+        let (intended, payload, number) = {
             let mut ledger = lock(&lane.ledger);
             let Some(pending) = ledger.next() else {
                 return Ok(false);
@@ -193,10 +207,11 @@ impl Kind {
             let number = self
                 .is_measured()
                 .then(|| ledger.expect(pending.intended, None, &pending.payload));
-            (pending.payload, number)
+            (pending.intended, pending.payload, number)
         };
         let len = payload.len();
         lane.stream.send(payload).await?;
+        lane.events.sent(intended, &now, len);
         let mut ledger = lock(&lane.ledger);
         match number {
             Some(number) => ledger.set_sent(number, now()),
@@ -221,9 +236,11 @@ impl Kind {
         let len = payload.len();
         let at = now();
         lock(&self.measures).due += 1;
+        lane.events.due(at, at);
         lock(&lane.ledger).expect(at, Some(at), &payload);
         self.outstanding.fetch_add(1, Ordering::Relaxed);
         lane.stream.send(payload).await?;
+        lane.events.sent(at, now, len);
         self.count_sent(len);
         Ok(())
     }
@@ -235,9 +252,10 @@ impl Kind {
     }
 
     /// Takes down that a message was answered.
-    pub(super) fn answered(&self, waiting: Waiting, now: u64) {
+    pub(super) fn answered(&self, lane: &Lane, waiting: Waiting, now: u64) {
         self.outstanding.fetch_sub(1, Ordering::Relaxed);
         let sent = waiting.sent.unwrap_or(now);
+        lane.events.answered(waiting.intended, sent, now);
         let mut measures = lock(&self.measures);
         measures.answered += 1;
         let intended = now.saturating_sub(waiting.intended);

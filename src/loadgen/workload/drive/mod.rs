@@ -18,6 +18,9 @@ use self::clock::Clock;
 use self::kind::{Kind, Lane, lock};
 use super::report::{DriveReport, Ended, Latency, Row};
 use super::{Schedule, Workload};
+#[cfg(feature = "eventlog")]
+use crate::eventlog::EventLog;
+use crate::loadgen::recording::DriveEvents;
 use crate::session::StreamConfig;
 use crate::transport::{Connection, OpenStreamError, Stream};
 use crate::units::saturating_nanos;
@@ -37,6 +40,8 @@ pub struct DriveConfig {
     patience: Duration,
     acknowledged: bool,
     rows: usize,
+    #[cfg(feature = "eventlog")]
+    event_log: Option<EventLog>,
 }
 
 impl Default for DriveConfig {
@@ -47,6 +52,8 @@ impl Default for DriveConfig {
             patience: Duration::from_secs(5),
             acknowledged: false,
             rows: 0,
+            #[cfg(feature = "eventlog")]
+            event_log: None,
         }
     }
 }
@@ -87,6 +94,32 @@ impl DriveConfig {
         self.rows = most.min(64 << 20);
         self
     }
+
+    /// Where it records what becomes of its messages, once that is switched on: an area with the events of [`events::config`](crate::loadgen::events::config), which may be its node's. Default: none.
+    #[cfg(feature = "eventlog")]
+    #[must_use]
+    pub fn event_log(mut self, log: EventLog) -> Self {
+        self.event_log = Some(log);
+        self
+    }
+
+    #[cfg(feature = "eventlog")]
+    fn events(&self) -> Result<DriveEvents, DriveError> {
+        let log = self.event_log.as_ref();
+        log.map_or(Ok(DriveEvents::default()), |log| {
+            DriveEvents::new(log).ok_or(DriveError::EventLog)
+        })
+    }
+
+    #[cfg(not(feature = "eventlog"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "it is called as where there are event logs"
+    )]
+    const fn events(&self) -> Result<DriveEvents, DriveError> {
+        Ok(DriveEvents)
+    }
 }
 
 /// Why a drive does not start.
@@ -107,6 +140,11 @@ pub enum DriveError {
     /// No histogram can be made.
     #[error("no histogram")]
     Histogram(#[from] hdrhistogram::CreationError),
+    /// The log area that it is to record in has other events than those of
+    /// [`events::config`](crate::loadgen::events::config).
+    #[cfg(feature = "eventlog")]
+    #[error("the event log has other events than those of drives")]
+    EventLog,
 }
 
 #[derive(Debug)]
@@ -137,16 +175,16 @@ impl Shared {
         self.kinds.iter().map(Kind::outstanding).sum()
     }
 
-    fn answered(&self, kind: usize, waiting: ledger::Waiting) {
+    fn answered(&self, place: &Place, waiting: ledger::Waiting) {
         let now = self.clock.now();
-        if let Some(kind) = self.kinds.get(kind) {
-            kind.answered(waiting, now);
+        if let Some((kind, lane)) = place.find() {
+            kind.answered(lane, waiting, now);
         }
         if self.max_rows > 0 {
             let (rows, left_out) = &mut *lock(&self.rows);
             if rows.len() < self.max_rows {
                 rows.push(Row {
-                    kind: kind as u32,
+                    kind: place.kind as u32,
                     len: waiting.len,
                     intended: waiting.intended,
                     sent: waiting.sent.unwrap_or(now),
@@ -190,12 +228,13 @@ impl Drive {
     ///
     /// # Errors
     ///
-    /// A stream cannot be opened, or there is no thread to be had.
+    /// A stream cannot be opened, there is no thread to be had, or the event log has other events.
     pub async fn start(
         connection: &Connection,
         workload: &Workload,
         config: &DriveConfig,
     ) -> Result<Self, DriveError> {
+        let events = config.events()?;
         let mut kinds = Vec::new();
         for (place, spec) in workload.kinds().iter().enumerate() {
             let mut stream_config = StreamConfig::default();
@@ -211,7 +250,8 @@ impl Drive {
                 }
             }
             let messages = spec.mix().messages(workload.seeds(place).1);
-            kinds.push(Kind::new(spec, streams, messages, config)?);
+            let events = events.kind(spec.name(), place);
+            kinds.push(Kind::new(spec, streams, messages, config, events)?);
         }
         let closed = |kind: &&Kind| !kind.spec.arrivals().is_open();
         let closed = kinds.iter().filter(closed).map(|kind| kind.lanes.len());
@@ -386,7 +426,7 @@ async fn receive(place: Place) {
         }
         let answer = lock(&lane.ledger).answer(&received.payload);
         match answer {
-            Ok(waiting) => shared.answered(place.kind, waiting),
+            Ok(waiting) => shared.answered(&place, waiting),
             Err(error) => return shared.lose(format!("stream {name}: {error}")),
         }
         lane.answered.notify_one();
@@ -410,7 +450,7 @@ async fn acknowledge(place: Place) {
             let Some(waiting) = lock(&lane.ledger).take() else {
                 break;
             };
-            place.shared.answered(place.kind, waiting);
+            place.shared.answered(&place, waiting);
             known += 1;
         }
     }
