@@ -313,11 +313,49 @@ fn a_log_in_a_file_is_dumped_and_analysed() {
     }
     assert_eq!(analysis["rows_lost"], 0);
     let analysed = run(&["events", "analyse", file]);
-    assert!(
-        text(&analysed.stdout).contains("queued to acked"),
-        "{}",
-        text(&analysed.stdout)
+    let out = text(&analysed.stdout);
+    assert!(out.contains("queued to acked"), "{out}");
+    // What rows say together, as their events' kinds have it.
+    let accounts = &analysis["accounts"];
+    let sum_of = |event: &str, field: &str| -> u64 {
+        let rows = lines.iter().filter(|row| row["event"] == event);
+        rows.filter_map(|row| row[field].as_u64()).sum()
+    };
+    let of = |event: &str, domain: &str, field: &str| accounts[event][domain][field].as_u64();
+    let payload = sum_of("message.queued", "bytes");
+    assert_eq!(
+        of("message.queued", "orders", "charged"),
+        Some(payload),
+        "{accounts}"
     );
+    let domains = accounts["block.encoded"].as_object().expect("an object");
+    let charged = domains
+        .values()
+        .filter_map(|account| account["charged"].as_u64());
+    assert_eq!(charged.sum::<u64>(), sum_of("block.encoded", "encode_ns"));
+    let acked = accounts["block.acked"].as_object().expect("an object");
+    let times = acked
+        .values()
+        .filter_map(|account| account["times"].as_u64());
+    assert_eq!(times.sum::<u64>(), sum_of("block.acked", "blocks"));
+    // A gauge is what it was last, and no sum.
+    for (domain, account) in accounts["path.measured"].as_object().expect("an object") {
+        let of_domain = |row: &&serde_json::Value| {
+            row["event"] == "path.measured" && row["domain"] == domain.as_str()
+        };
+        let samples = lines.iter().filter(of_domain);
+        let samples: Vec<_> = samples
+            .map(|row| row["rtt_ns"].as_u64().unwrap_or(0))
+            .collect();
+        assert_eq!(account["rows"], samples.len());
+        assert_eq!(account["latest"].as_u64(), samples.last().copied());
+        assert!(account.get("charged").is_none(), "{account}");
+    }
+    let line = out
+        .lines()
+        .find(|line| line.starts_with("message.queued"))
+        .expect("a line");
+    assert!(line.contains("orders"), "{line}");
 }
 
 /// The program has said, in one line, what it could not do with which file, and has not panicked.

@@ -44,7 +44,7 @@ index!(LogId, "log");
 pub enum EventKind {
     /// Something was used or changed: the counter is how often, mostly 1.
     Access,
-    /// Who used something leaves it: the counter is what was used in between, such as nanoseconds or bytes.
+    /// Who used something leaves it: the counter is what was used in between, such as nanoseconds or bytes. [`Phases`](super::Phases) makes it of entries and exits.
     Exit,
     /// A sample of what has come about before: the counter is how much of it there is.
     Gauge,

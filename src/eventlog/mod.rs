@@ -43,6 +43,8 @@
 //! * **Rows** hold what the log's [`RowFormat`] says, each field 8 bytes, padded to a power of two. An event may have three arguments of its own.
 //! * **To keep the flood down**, a log may count instead (one row, counters added up), a route may let every *n*-th event of each
 //!   domain pass, and events within one domain may be left out.
+//! * **Entries and exits** of something that one domain at a time uses are brought together by [`Phases`]: who leaves is charged what was used meanwhile.
+//! * **[`Accounts`]** say what rows come to by event and domain: accesses counted, phases charged, samples of gauges not added up.
 //! * **[`Reader`]s** never stop producers. What is overwritten while it is read is not handed out: rows are whole, and those lost are
 //!   counted exactly.
 //! * **Other processes** read an area by the process's number ([`EventLog::shared`], [`attach`]) or by its file ([`EventLog::create`], [`open`]), which may
@@ -52,6 +54,7 @@
 //! chapters 3 to 5. Other than there, an index counts all rows ever written, so that a round is told from none and times are not needed
 //! to tell new rows from old; and a pass that was overtaken keeps the rows that were not overwritten.
 
+mod accounts;
 mod area;
 #[cfg(all(
     any(target_os = "linux", target_os = "android"),
@@ -63,6 +66,7 @@ mod format;
 mod log;
 #[cfg(all(unix, not(all(test, tautline_loom))))]
 mod mapped;
+mod phases;
 mod reader;
 mod recorder;
 mod shape;
@@ -77,6 +81,7 @@ mod tests;
 mod visit;
 mod writer;
 
+pub use self::accounts::{Account, Accounts};
 #[cfg(all(
     any(target_os = "linux", target_os = "android"),
     not(all(test, tautline_loom))
@@ -92,6 +97,7 @@ pub use self::mapped::open;
     not(all(test, tautline_loom))
 ))]
 pub use self::mapped::{attach, control, visit};
+pub use self::phases::{Charge, Phases, Step};
 pub use self::reader::{Counts, ReadStats, Reader, Row};
 pub use self::recorder::Recorder;
 pub use self::stamp::Timebase;

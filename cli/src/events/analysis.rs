@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use tautline::codecs::Arm;
+use tautline::eventlog::Accounts;
 use tautline::transport::events::{Event, Messages};
 
 use super::source::{Source, Timed};
@@ -128,6 +129,8 @@ pub(super) struct Figures {
     pub(super) paths: BTreeMap<u32, Path>,
     pub(super) load: Option<f64>,
     pub(super) decode: Duration,
+    /// What domains accessed, were charged and had.
+    pub(super) accounts: Accounts,
 }
 
 impl Figures {
@@ -212,6 +215,9 @@ impl Analysis {
         if let Some(event) = row.row.event {
             let name = source.event(event).to_owned();
             *self.figures.events.entry(name).or_default() += 1;
+        }
+        if let Some(kind) = source.kind(&row.row) {
+            self.figures.accounts.take(kind, &row.row);
         }
         if row.load.is_some() {
             self.figures.saw(row.at);

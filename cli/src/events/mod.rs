@@ -1,5 +1,6 @@
 //! `tautline events` and `tautline top`: what a running process's transport, leeches and drives do, from its event log.
 
+mod accounts;
 mod analysis;
 mod counters;
 mod describe;
@@ -33,7 +34,7 @@ pub(crate) struct EventsArguments {
 enum EventsCommand {
     /// Prints rows as they come.
     Dump(DumpArguments),
-    /// Times of messages by stage, throughput, rows lost, and how long logs should be.
+    /// Times of messages by stage, throughput, what each domain was charged, rows lost, and how long logs should be.
     Analyse(AnalyseArguments),
 }
 
@@ -186,7 +187,9 @@ async fn analyse(arguments: AnalyseArguments) -> Result<(), Failure> {
     })
     .await;
     let sizes = source.sizes();
+    let figures = analysis.take_figures();
+    let named = accounts::named(&figures.accounts, &mut source);
     drop(source);
     result?;
-    report::print(&analysis.take_figures(), sizes, arguments.json)
+    report::print(&figures, &named, sizes, arguments.json)
 }

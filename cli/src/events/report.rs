@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::accounts::{self, Named};
 use super::analysis::{Figures, Stage, Times};
 use super::source::Sizes;
 use crate::failure::{Failure, say};
@@ -11,11 +12,16 @@ use crate::text;
 pub(super) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("most", 1.0)];
 
-pub(super) fn print(figures: &Figures, sizes: Sizes, json: bool) -> Result<(), Failure> {
+pub(super) fn print(
+    figures: &Figures,
+    named: &Named,
+    sizes: Sizes,
+    json: bool,
+) -> Result<(), Failure> {
     if json {
-        say!("{}", as_json(figures, sizes))
+        say!("{}", as_json(figures, named, sizes))
     } else {
-        print_text(figures, sizes)
+        print_text(figures, named, sizes)
     }
 }
 
@@ -28,7 +34,7 @@ fn times_json(times: &Times) -> Value {
     Value::Object(std::iter::once(messages).chain(quantiles).collect())
 }
 
-fn as_json(figures: &Figures, sizes: Sizes) -> Value {
+fn as_json(figures: &Figures, named: &Named, sizes: Sizes) -> Value {
     let stages = Stage::ALL.iter().filter_map(|stage| {
         let times = figures.stages.get(stage)?;
         Some((stage.name().to_owned(), times_json(times)))
@@ -59,6 +65,7 @@ fn as_json(figures: &Figures, sizes: Sizes) -> Value {
         "streams": Value::Object(streams.collect()),
         "arms": Value::Object(arms.collect()),
         "events": figures.events,
+        "accounts": accounts::as_json(named),
         "load": figures.load,
         "rows": sizes.rows,
         "rows_lost": sizes.lost,
@@ -68,7 +75,7 @@ fn as_json(figures: &Figures, sizes: Sizes) -> Value {
     })
 }
 
-fn print_text(figures: &Figures, sizes: Sizes) -> Result<(), Failure> {
+fn print_text(figures: &Figures, named: &Named, sizes: Sizes) -> Result<(), Failure> {
     let seconds = figures.span().as_secs_f64();
     say!("{} rows of {seconds:.2} s", sizes.rows)?;
     say!("")?;
@@ -134,6 +141,7 @@ fn print_text(figures: &Figures, sizes: Sizes) -> Result<(), Failure> {
         )?;
     }
     say!("")?;
+    accounts::print(named)?;
     say!("{}", sizing(sizes))
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use tautline::eventlog::{Domain, EventId, Reader, Row, Timebase};
+use tautline::eventlog::{Domain, EventId, EventKind, LogId, Reader, Row, Timebase};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use tautline::eventlog::{Route, Visit};
 use tautline::loadgen::events as load;
@@ -54,7 +54,10 @@ pub(super) struct Source {
     /// Rows that were there at the beginning, and that were lost then.
     skipped: (u64, u64),
     domains: HashMap<Domain, String>,
-    events: HashMap<EventId, String>,
+    /// Names and kinds; no kind of one that is not in the list.
+    events: HashMap<EventId, (String, Option<EventKind>)>,
+    /// Whether logs count.
+    counting: HashMap<LogId, bool>,
     /// Where those of leeches and drives are, if they are in.
     load: Option<load::Events>,
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -119,6 +122,7 @@ impl Source {
             skipped: (0, 0),
             domains: HashMap::new(),
             events: HashMap::new(),
+            counting: HashMap::new(),
             load,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             visit: None,
@@ -233,10 +237,28 @@ impl Source {
     }
 
     pub(super) fn event(&mut self, event: EventId) -> &str {
+        &self.known(event).0
+    }
+
+    /// What a row's counter says; `None` if its event is not known, or its log counts, so that it says what has come so far.
+    pub(super) fn kind(&mut self, row: &Row) -> Option<EventKind> {
+        let reader = &mut self.reader;
+        let is_sum = *self.counting.entry(row.log).or_insert_with(|| {
+            let log = reader.log(row.log);
+            log.is_ok_and(|(_, _, format)| format.is_counting())
+        });
+        if is_sum {
+            return None;
+        }
+        self.known(row.event?).1
+    }
+
+    fn known(&mut self, event: EventId) -> &(String, Option<EventKind>) {
         let reader = &mut self.reader;
         self.events.entry(event).or_insert_with(|| {
+            let unknown = |_| (format!("event {}", event.index()), None);
             let known = reader.event(event);
-            known.map_or_else(|_| format!("event {}", event.index()), |(name, _)| name)
+            known.map_or_else(unknown, |(name, kind)| (name, Some(kind)))
         })
     }
 
