@@ -406,9 +406,9 @@ fn what_leeches_take_is_in_an_event_log() {
     let rows = dumped(file);
     for (domain, share) in [("leech cpu", 0.2), ("leech page-faults", 0.1)] {
         let is_its = |row: &&serde_json::Value| row["domain"] == domain;
-        let begun: Vec<_> = of(&rows, "leech.intensity").filter(is_its).collect();
-        assert_eq!(begun.len(), 1, "{rows:?}");
-        assert_eq!(begun[0]["intensity"], share);
+        let asked: Vec<_> = of(&rows, "leech.intensity").filter(is_its).collect();
+        assert_eq!(asked.len(), 1, "{rows:?}");
+        assert_eq!(asked[0]["intensity"], share);
         let worked: Vec<_> = of(&rows, "leech.worked").filter(is_its).collect();
         assert!(worked.len() > 2, "{rows:?}");
         let sum = |field: &str| worked.iter().filter_map(|row| row[field].as_u64()).sum();
