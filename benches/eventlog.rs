@@ -153,11 +153,21 @@ fn pin(processor: usize) {
 #[cfg(not(target_os = "linux"))]
 fn pin(_processor: usize) {}
 
-/// Passes over rings of all lengths while they are written without a pause.
-fn under_production(passes: usize) {
-    println!("\nPasses of a reader under continuous production, {passes} each\n");
+/// Looks at rings of all lengths while they are written without a pause, each repeated until nothing of what was new was lost, as the source's analysis is
+/// (Stöß 2005, figures 5.4 and 5.5): how many passes that takes.
+fn under_production(looks: usize) {
     println!(
-        "| ring, bytes | ns a pass | passes with all that was new | with a part | with nothing | rows read | rows lost |\n|--:|--:|--:|--:|--:|--:|--:|"
+        "\nLooks of a reader under continuous production, {looks} each, by the passes that each took until it had all that was new\n"
+    );
+    let heads = TRIALS.windows(2).map(|pair| match pair {
+        [before, most] if before + 1 == *most => format!(" {most} |"),
+        [before, most] => format!(" {}-{most} |", before + 1),
+        _ => String::new(),
+    });
+    println!(
+        "| ring, bytes | ns a pass |{} given up | rows read | rows lost |\n|--:|--:|{}--:|--:|--:|",
+        heads.collect::<String>(),
+        "--:|".repeat(TRIALS.len() - 1)
     );
     for bytes in (4..=13).map(|log2| 1_usize << log2) {
         // Two words tell whether a row is whole; the shortest ring has room for rows of one.
@@ -184,7 +194,7 @@ fn under_production(passes: usize) {
                 written
             });
             pin(1);
-            let counts = read(&mut reader, passes);
+            let (nanos, counts) = read(&mut reader, looks);
             done.store(true, Ordering::Relaxed);
             let written = producer.join().expect("no panic");
             reader.pass(&mut Vec::new()).expect("of this process");
@@ -194,21 +204,17 @@ fn under_production(passes: usize) {
                 written,
                 "each row is read or counted"
             );
+            let counts = counts.map(|count| format!(" {count} |")).concat();
             println!(
-                "| {bytes} | {:.0} | {} | {} | {} | {} | {} |",
-                counts.nanos, counts.all, counts.part, counts.nothing, stats.rows, stats.lost
+                "| {bytes} | {nanos:.0} |{counts} {} | {} |",
+                stats.rows, stats.lost
             );
         });
     }
 }
 
-#[derive(Default)]
-struct Passes {
-    nanos: f64,
-    all: usize,
-    part: usize,
-    nothing: usize,
-}
+/// Bounds of the histogram's classes, in passes: those beyond the first and up to the second, and so on. A look is given up after the last.
+const TRIALS: [usize; 8] = [0, 1, 2, 3, 4, 8, 16, 64];
 
 /// The counter is the row's number, and the stamp, if there is one, counts from 1.
 fn is_whole(row: &Row) -> bool {
@@ -216,28 +222,36 @@ fn is_whole(row: &Row) -> bool {
     row.counter == Some(row.number) && stamp == row.number + 1
 }
 
-fn read(reader: &mut Reader, passes: usize) -> Passes {
+/// Nanoseconds of a pass, and looks by the class of their passes; the last are those given up.
+fn read(reader: &mut Reader, looks: usize) -> (f64, [usize; TRIALS.len()]) {
     let mut rows = Vec::new();
     // Until it is written.
     while rows.is_empty() {
         reader.pass(&mut rows).expect("of this process");
     }
-    let mut counts = Passes::default();
+    let mut counts = [0; TRIALS.len()];
+    let mut passes = 0_usize;
     let begun = Instant::now();
-    for _ in 0..passes {
-        let before = reader.stats();
-        rows.clear();
-        reader.pass(&mut rows).expect("of this process");
-        assert!(rows.iter().all(is_whole), "{rows:?}");
-        let lost = reader.stats().lost - before.lost;
-        match (rows.len(), lost) {
-            (0, _) => counts.nothing += 1,
-            (_, 0) => counts.all += 1,
-            _ => counts.part += 1,
-        }
+    for _ in 0..looks {
+        let mut trials = 0;
+        let class = loop {
+            let lost = reader.stats().lost;
+            rows.clear();
+            reader.pass(&mut rows).expect("of this process");
+            passes += 1;
+            assert!(rows.iter().all(is_whole), "{rows:?}");
+            let has_lost = reader.stats().lost > lost;
+            // Where nothing was new, nothing was tried.
+            trials += usize::from(has_lost || !rows.is_empty());
+            let is_over = trials > 0 && !has_lost;
+            if is_over || trials == TRIALS[TRIALS.len() - 1] {
+                let class = TRIALS.partition_point(|bound| *bound < trials) - 1;
+                break if is_over { class } else { TRIALS.len() - 1 };
+            }
+        };
+        counts[class] += 1;
     }
-    counts.nanos = begun.elapsed().as_nanos() as f64 / passes as f64;
-    counts
+    (begun.elapsed().as_nanos() as f64 / passes as f64, counts)
 }
 
 fn main() {
