@@ -162,6 +162,12 @@ impl Passage {
         })
     }
 
+    /// The rate that a link probably has over which it took no time: more where all goes back and forth faster.
+    fn likely(&self) -> f64 {
+        let most = rate_of(UNDER_WAY, self.rtt).unwrap_or(0.0);
+        beyond(self.shown, most.min(MEMORY))
+    }
+
     /// No more than it shows where the least round trip is `rtt_min`.
     fn with(self, rtt_min: Duration) -> Self {
         Self::new(self.bytes, self.rtt, rtt_min).map_or(self, |this| Self {
@@ -266,6 +272,8 @@ const MIN_LONE: f64 = 6.0;
 const MIN_EXPLAINED: f64 = 0.5;
 /// A block's time on the link is not known better than to this part of the round trip.
 const LEAST_PASSAGE: u32 = 10;
+/// No more bytes are taken to be under way within a least round trip where nothing is known: what links as short as that are built for. Arbitrary.
+const UNDER_WAY: u64 = 64 << 10;
 /// .. and what schedulers make of one may be this part of it. Arbitrary.
 const UNSEEN: u32 = 3;
 /// Time on the link from which on a lone flight shows the rate by itself. Arbitrary: above what
@@ -597,9 +605,9 @@ impl LinkEstimator {
             LinkRate::About(rate) => rate.get(),
             LinkRate::AtLeast(rate) => {
                 let unseen = self.passage.filter(|passage| passage.is_unseen);
-                let unseen = unseen.map_or(0.0, |passage| beyond(passage.shown));
+                let unseen = unseen.map_or(0.0, |passage| passage.likely());
                 let faster = if rate.get() > FAST {
-                    beyond(rate.get())
+                    beyond(rate.get(), MEMORY)
                 } else {
                     rate.get()
                 };
@@ -676,10 +684,10 @@ fn rate_of(bytes: u64, time: Duration) -> Option<f64> {
 }
 
 /// The rate to reckon with where at least `bound` has passed: the one at which a byte takes what it takes in the mean
-/// over all rates from there up to [`MEMORY`], none of a decade more likely than those of another.
-fn beyond(bound: f64) -> f64 {
-    if (1.0..MEMORY).contains(&bound) {
-        (MEMORY / bound).ln() / (1.0 / bound - 1.0 / MEMORY)
+/// over all rates from there up to `most`, none of a decade more likely than those of another.
+fn beyond(bound: f64, most: f64) -> f64 {
+    if bound > 0.0 && bound < most {
+        (most / bound).ln() / (1.0 / bound - 1.0 / most)
     } else {
         bound
     }
