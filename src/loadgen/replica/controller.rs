@@ -86,6 +86,8 @@ pub struct Controller {
     fits: Vec<Fit>,
     /// What the steps said.
     first: Vec<Estimator>,
+    /// Metrics, and actuators that only ever add to them.
+    raises: Vec<(usize, usize)>,
     /// What was asked last, in units of the scales.
     asked: Vec<f64>,
     short_since: Vec<Option<Time>>,
@@ -124,9 +126,17 @@ impl Controller {
             observations: Vec::new(),
             fits: Vec::new(),
             first: Vec::new(),
+            raises: Vec::new(),
             look_again: (Time::ZERO, LOOK_AGAIN),
             shortfalls: Vec::new(),
         }
+    }
+
+    /// Pairs of a metric and an actuator that only ever adds to it: whatever is found of how much, it is not taken to be less than none.
+    #[must_use]
+    pub fn raised_by(mut self, raises: Vec<(usize, usize)>) -> Self {
+        self.raises = raises;
+        self
     }
 
     /// Whether the sensitivities are known, and what is asked is held.
@@ -311,6 +321,19 @@ impl Controller {
         }
     }
 
+    /// What is known of a metric's sensitivities, together with what is known beforehand.
+    fn gains(&self, metric: usize, estimator: &Estimator) -> Vec<f64> {
+        let known = estimator.gains.iter().enumerate();
+        let gains = known.map(|(actuator, gain)| {
+            if self.raises.contains(&(metric, actuator)) {
+                least_of_none(*gain, estimator.variance(actuator))
+            } else {
+                *gain
+            }
+        });
+        gains.collect()
+    }
+
     fn hold(&mut self, now: Time, elapsed: Duration, targets: &[f64]) {
         let mut rows: Vec<Row> = Vec::with_capacity(self.fits.len());
         let mut asked = Vec::with_capacity(self.fits.len());
@@ -325,13 +348,14 @@ impl Controller {
             // Errors count as shares of what is asked; where that is next to nothing, of the scale.
             let weight = target.max(0.05).powi(-2);
             let estimator = &fit.estimator;
+            let gains = self.gains(index, estimator);
             for (actuator, reluctance) in reluctance.iter_mut().enumerate() {
                 // What is uncertain of a gain makes a move's outcome uncertain.
                 *reluctance += CAUTION * weight * estimator.variance(actuator)
-                    + 1e-4 * weight * estimator.gains[actuator].powi(2);
+                    + 1e-4 * weight * gains[actuator].powi(2);
             }
-            let here = dot(&estimator.gains, &self.intensities);
-            let error = target - estimator.level + dot(&estimator.gains, fit.seen.mean()) - here;
+            let here = dot(&gains, &self.intensities);
+            let error = target - estimator.level + dot(&gains, fit.seen.mean()) - here;
             // What is asked anew is gone to at once; the rest, where it may be noise, in as many seconds as it takes to tell, of those that there were.
             let anew = target - self.asked.get(index).copied().unwrap_or(target);
             let part = estimator.patience(error - anew).map_or(1.0, |patience| {
@@ -341,7 +365,7 @@ impl Controller {
             asked.push(target);
             rows.push(Row {
                 value: here + anew + part * (error - anew),
-                coefficients: estimator.gains.clone(),
+                coefficients: gains,
                 weight,
             });
         }
@@ -445,6 +469,13 @@ impl Controller {
 fn sound(reading: Option<f64>, scale: f64) -> f64 {
     let reading = reading.filter(|reading| is_reading(*reading, scale));
     reading.map_or(f64::NAN, |reading| reading / scale)
+}
+
+/// What a gain probably is that is found to be `gain`, give or take the root of `variance`, and is known not to be below 0: near the mean of what is left of a normal distribution.
+fn least_of_none(gain: f64, variance: f64) -> f64 {
+    /// So that it is right for a gain of 0.
+    const HALF: f64 = 2.0 / core::f64::consts::PI;
+    f64::midpoint(gain, (gain * gain + 4.0 * HALF * variance).sqrt())
 }
 
 fn is_clear(estimator: &Estimator, actuator: usize) -> bool {

@@ -139,6 +139,18 @@ impl Split {
         pick(&self.actuators, all)
     }
 
+    /// Pairs of a metric and an actuator, those that are controlled, by the controller's numbers.
+    pub(super) fn of_pairs(&self, all: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let place = |places: &[usize], of: usize| places.iter().position(|place| *place == of);
+        let pairs = all.iter().filter_map(|(metric, actuator)| {
+            Some((
+                place(&self.metrics, *metric)?,
+                place(&self.actuators, *actuator)?,
+            ))
+        });
+        pairs.collect()
+    }
+
     /// All intensities, of those that are controlled and the others.
     pub(super) fn together(&self, controlled: &[f64]) -> Vec<f64> {
         let mut all = vec![0.0; self.actuators.len() + self.direct.len()];

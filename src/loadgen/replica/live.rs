@@ -515,6 +515,20 @@ impl Plant for LivePlant {
         self.direct.clone()
     }
 
+    fn raises(&self) -> Vec<(usize, usize)> {
+        let own = |metric: &MetricName| match metric.as_str() {
+            MEMORY_LATENCY | PAGE_FAULTS | CONTEXT_SWITCHES => leech_for(metric),
+            _ => None,
+        };
+        let metrics = self.metrics().iter().enumerate();
+        let pairs = metrics.filter_map(|(metric, name)| {
+            let leech = own(name)?.to_string();
+            let actuator = self.names.iter().position(|name| *name == leech)?;
+            Some((metric, actuator))
+        });
+        pairs.collect()
+    }
+
     fn set(&mut self, actuator: usize, intensity: Intensity) {
         let intensity = if Some(actuator) == self.load {
             Intensity::new(level(&self.others, intensity.share()))

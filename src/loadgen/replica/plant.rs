@@ -30,6 +30,11 @@ pub trait Plant {
         Vec::new()
     }
 
+    /// Pairs of a metric and an actuator that only ever adds to it: indices. What steps and readings say against that is noise. Asked once, when a replay begins.
+    fn raises(&self) -> Vec<(usize, usize)> {
+        Vec::new()
+    }
+
     /// The actuator of this index takes as much from now on.
     fn set(&mut self, actuator: usize, intensity: Intensity);
 

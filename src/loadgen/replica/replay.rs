@@ -133,7 +133,7 @@ impl Replay {
     /// Measures, and sets the actuators.
     pub fn tick(&mut self, now: Time, plant: &mut impl Plant) {
         if self.last.is_none() {
-            self.split(&plant.direct());
+            self.split(&plant.direct(), &plant.raises());
             self.begun = now;
         }
         self.readings.fill(f64::NAN);
@@ -200,7 +200,7 @@ impl Replay {
     }
 
     /// Leaves to the controller what is not direct.
-    fn split(&mut self, of_plant: &[Direct]) {
+    fn split(&mut self, of_plant: &[Direct], raises: &[(usize, usize)]) {
         let Mode::Closed {
             controller,
             split,
@@ -212,7 +212,8 @@ impl Replay {
         };
         *split = Split::new(of_plant, self.scales.len(), start.len());
         let scales = split.of_metrics(&self.scales);
-        **controller = Controller::new(&scales, &split.of_actuators(start));
+        **controller =
+            Controller::new(&scales, &split.of_actuators(start)).raised_by(split.of_pairs(raises));
     }
 
     /// Whether the controller knows the plant and holds what is asked; of an open-loop replay, always.

@@ -37,6 +37,7 @@ pub(super) struct Simulated {
     random: fastrand::Rng,
     /// What was measured last, without the noise.
     pub(super) truth: Vec<f64>,
+    pub(super) raises: Vec<(usize, usize)>,
     /// Says something else instead.
     pub(super) lie: Option<Box<dyn FnMut(f64) -> f64>>,
 }
@@ -71,6 +72,7 @@ impl Simulated {
             at: Time::ZERO,
             random: fastrand::Rng::with_seed(seed),
             truth: vec![0.0; metrics],
+            raises: Vec::new(),
             lie: None,
         };
         plant.state = plant.settled(&plant.set);
@@ -141,6 +143,10 @@ impl Plant for Simulated {
 
     fn actuators(&self) -> &[String] {
         &self.actuators
+    }
+
+    fn raises(&self) -> Vec<(usize, usize)> {
+        self.raises.clone()
     }
 
     fn set(&mut self, actuator: usize, intensity: Intensity) {

@@ -137,3 +137,37 @@ fn bursts_of_a_noisy_metric_are_let_pass() {
         "{least} {most} {furthest}"
     );
 }
+
+/// A burst while the controller finds out what leeches do has them seem to do something else: of a leech that seemed to take from the latency, all was asked since there was too much of it. Who knows that none
+/// ever takes from it does not.
+#[test]
+fn a_burst_in_the_steps_does_not_turn_what_a_leech_does_around() {
+    let start = [Intensity::NONE; 4];
+    let highest = |is_known: bool| -> Vec<f64> {
+        let of_seed = |seed| {
+            let mut plant = machine(seed).noise(0.01).chatter(3, 0.04, 0.7);
+            if is_known {
+                plant.raises = vec![(1, 1), (2, 2), (3, 3)];
+            }
+            let targets = Schedule::constant(plant.settled(&[0.2, 0.2, 0.15, 0.2]));
+            let begun = 6 + seed % 8;
+            let run = run(
+                Replay::closed(targets.clone(), &start),
+                &mut plant,
+                &targets,
+                30,
+                |step, plant| {
+                    let is_burst = (begun..begun + 2).contains(&step);
+                    plant.backgrounds[3] = if is_burst { 54.0 } else { 18.0 };
+                },
+            );
+            let held = run.intensities.iter().skip(16);
+            held.map(|row| row[3]).fold(0.0, f64::max)
+        };
+        (0..40).map(of_seed).collect()
+    };
+    let far = |highest: Vec<f64>| highest.into_iter().filter(|most| *most > 0.4).count();
+    let (unknown, known) = (far(highest(false)), far(highest(true)));
+    println!("of 40 leeches of memory, at .2, above .4 on the way: {unknown} and {known}");
+    assert!(unknown > 3 && known == 0, "{unknown} {known}");
+}
