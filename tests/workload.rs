@@ -78,16 +78,22 @@ fn node(resume: bool) -> Node {
     Node::new(config).expect("a node")
 }
 
+/// A connection to a peer of this kind, and the nodes at its ends.
+async fn connected(peer: Peer, resume: bool) -> ([Node; 2], Connection) {
+    let (server, client) = (node(resume), node(resume));
+    let anywhere = "127.0.0.1:0".parse().expect("an address");
+    let listener = server.listen(&anywhere).await.expect("a listener");
+    let address = listener.local_address().expect("an address");
+    tokio::spawn(accept(listener, peer));
+    let connection = client.connect(&address).await.expect("a connection");
+    ([server, client], connection)
+}
+
 /// Drives a workload against a peer of this kind to its end.
 fn drive(peer: Peer, workload: &Workload, config: &DriveConfig, resume: bool) -> DriveReport {
     let runtime = Runtime::new().expect("a runtime");
     let report = runtime.block_on(async {
-        let (server, client) = (node(resume), node(resume));
-        let anywhere = "127.0.0.1:0".parse().expect("an address");
-        let listener = server.listen(&anywhere).await.expect("a listener");
-        let address = listener.local_address().expect("an address");
-        tokio::spawn(accept(listener, peer));
-        let connection = client.connect(&address).await.expect("a connection");
+        let (_nodes, connection) = connected(peer, resume).await;
         let drive = Drive::start(&connection, workload, config).await;
         let drive = drive.expect("a drive");
         drive.over().await;
@@ -451,12 +457,7 @@ mod recorded {
         let config = DriveConfig::default().event_log(other.expect("room"));
         let runtime = Runtime::new().expect("a runtime");
         let refused = runtime.block_on(async {
-            let (server, client) = (node(false), node(false));
-            let anywhere = "127.0.0.1:0".parse().expect("an address");
-            let listener = server.listen(&anywhere).await.expect("a listener");
-            let address = listener.local_address().expect("an address");
-            tokio::spawn(accept(listener, Peer::Deaf));
-            let connection = client.connect(&address).await.expect("a connection");
+            let (_nodes, connection) = connected(Peer::Deaf, false).await;
             Drive::start(&connection, &workload(kinds(), 100), &config).await
         });
         assert!(matches!(refused, Err(DriveError::EventLog)), "{refused:?}");

@@ -222,6 +222,39 @@ fn an_ending_process_ends_its_viewers() {
 }
 
 #[test]
+fn the_monitor_counts_messages_and_has_their_times() {
+    let echo = Echo::start_with(&["--no-guard", "--event-log"]);
+    let _traffic = Traffic::to(&echo);
+    let pid = echo.child.id().to_string();
+    let begin = ["monitor", "--pid", &pid, "--messages", "--only", "system"];
+    let more = [
+        "--hz", "20", "--for", "1", "--out", "-", "--format", "jsonl",
+    ];
+    let column = |out: &str, name: &str| -> Vec<f64> {
+        let lines = out
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let values = lines.filter_map(|line: serde_json::Value| line["gauges"][name].as_f64());
+        values.collect()
+    };
+    // It may take a while until traffic comes.
+    until(&[&begin[..], &more].concat(), |out| {
+        let received: f64 = column(out, "messages-received").iter().sum();
+        let sent: f64 = column(out, "messages-sent").iter().sum();
+        let times = column(out, "message-seconds");
+        let is_one = |seconds: &f64| (0.0..5.0).contains(seconds) && *seconds > 0.0;
+        (received > 100.0 && sent > 100.0 && times.iter().any(is_one)).then(|| {
+            assert!(
+                received < 2000.0 && sent < 2000.0,
+                "{received} {sent}: of 500 a second"
+            );
+            assert!(times.iter().all(is_one), "{times:?}");
+            assert!(column(out, "round-trip-seconds").iter().all(is_one));
+        })
+    });
+}
+
+#[test]
 fn what_has_no_event_log_is_said() {
     let echo = Echo::start_with(&["--no-guard"]);
     let pid = echo.child.id().to_string();
@@ -234,6 +267,9 @@ fn what_has_no_event_log_is_said() {
     );
     let output = run(&["events", "dump", "/nowhere/at/all"]);
     assert!(!output.status.success());
+    let output = run(&["monitor", "--pid", &pid, "--messages", "--for", "0.1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no event log"));
 }
 
 /// Messages that the log of [`recorded`] has.

@@ -78,6 +78,10 @@ impl Times {
         self.0.len()
     }
 
+    pub(super) fn mean(&self) -> Duration {
+        Duration::from_nanos(self.0.mean() as u64)
+    }
+
     pub(super) fn at(&self, quantile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(quantile))
     }

@@ -4,6 +4,7 @@ mod accounts;
 mod analysis;
 mod counters;
 mod describe;
+mod gauges;
 mod own;
 mod report;
 mod source;
@@ -16,6 +17,7 @@ use clap::{Args, Subcommand};
 
 use self::analysis::Analysis;
 pub(crate) use self::analysis::Stage;
+pub(crate) use self::gauges::MessageGauges;
 pub(crate) use self::own::{EventLogArguments, shared};
 use self::source::Source;
 pub(crate) use self::top::{TopArguments, run as run_top};

@@ -18,6 +18,7 @@ use tautline::pmu::{
 };
 use tautline::units::Time;
 
+use crate::events::MessageGauges;
 use crate::failure::{Failure, say};
 
 /// How often samples are written, and lines are printed.
@@ -44,6 +45,10 @@ pub(crate) struct MonitorArguments {
     /// A process, with its threads and those they start. May be repeated.
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
+    /// What these processes say of their messages, too: messages-sent, messages-received, message-seconds and round-trip-seconds. They must have event logs,
+    /// which record everything meanwhile.
+    #[arg(long, requires = "pid")]
+    messages: bool,
     /// A logical processor. May be repeated.
     #[arg(long, value_name = "N")]
     cpu: Vec<u32>,
@@ -79,7 +84,7 @@ pub(crate) struct MonitorArguments {
     #[arg(long)]
     calibrate: bool,
     /// Counts what a recording (JSON lines) says instead, as fast as it goes.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sets", "only", "pid", "cpu", "all", "kernel_timer", "length", "prometheus"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sets", "only", "pid", "messages", "cpu", "all", "kernel_timer", "length", "prometheus"])]
     replay: Option<PathBuf>,
     /// Shows sets, models and generic events, and counts nothing.
     #[arg(long)]
@@ -166,7 +171,9 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
         return replay(arguments, path, format, penalty);
     }
     let mut pace = Pace::new(Duration::from_secs_f64(1.0 / arguments.hz));
-    let mut monitor = live(arguments, names.clone(), pace.now())?;
+    let messages = arguments.messages.then_some(&arguments.pid[..]);
+    let (messages, gauges) = MessageGauges::start(messages.unwrap_or_default())?;
+    let mut monitor = live(arguments, names.clone(), gauges, pace.now())?;
     let preamble = Preamble {
         hz: arguments.hz,
         slots: arguments.slots,
@@ -216,6 +223,7 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
             }
         }
     };
+    messages.finish()?;
     let mut probe = pace.probe_effect();
     if monitor.is_sampled() {
         // One that comes late takes out more of them.
@@ -269,7 +277,12 @@ fn sets(arguments: &MonitorArguments) -> Result<EventSets, Failure> {
     Ok(sets.only(&arguments.only)?)
 }
 
-fn live(arguments: &MonitorArguments, names: Names, now: Time) -> Result<Monitor<Perf>, Failure> {
+fn live(
+    arguments: &MonitorArguments,
+    names: Names,
+    gauges: Vec<Gauge>,
+    now: Time,
+) -> Result<Monitor<Perf>, Failure> {
     let mut config = MonitorConfig::new(sets(arguments)?)
         .names(names)
         .slots(arguments.slots);
@@ -289,7 +302,8 @@ fn live(arguments: &MonitorArguments, names: Names, now: Time) -> Result<Monitor
         config = config.require(event);
     }
     // Without /proc there are none, and sets that use them say so.
-    for gauge in Gauge::system(Path::new("/")).unwrap_or_default() {
+    let of_system = Gauge::system(Path::new("/")).unwrap_or_default();
+    for gauge in of_system.into_iter().chain(gauges) {
         config = config.gauge(gauge);
     }
     Ok(Monitor::new(config, Perf::new(), now)?)
