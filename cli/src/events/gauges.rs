@@ -18,7 +18,7 @@ struct Counts {
     received: AtomicU64,
 }
 
-/// Levels: not a number where nothing came.
+/// What was last; not a number before there was any.
 struct Levels {
     message: GaugeHandle,
     round_trip: GaugeHandle,
@@ -99,9 +99,7 @@ fn read(
     levels: &Levels,
     is_over: &AtomicBool,
 ) -> Result<u64, Failure> {
-    loop {
-        // Once more after the end, for what came last.
-        let is_last = is_over.load(Ordering::Relaxed);
+    while !is_over.load(Ordering::Relaxed) {
         let mut passes = Vec::with_capacity(sources.len());
         for (source, analysis) in &mut sources {
             for row in source.next()? {
@@ -110,11 +108,9 @@ fn read(
             passes.push(analysis.take_figures());
         }
         tell(&passes, counts, levels);
-        if is_last {
-            return Ok(sources.iter().map(|(source, _)| source.lost()).sum());
-        }
         thread::sleep(PERIOD);
     }
+    Ok(sources.iter().map(|(source, _)| source.lost()).sum())
 }
 
 fn tell(passes: &[Figures], counts: &Counts, levels: &Levels) {

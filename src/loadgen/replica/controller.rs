@@ -436,7 +436,8 @@ impl Controller {
                 continue;
             }
             let is_below = reached < target;
-            let bounds = self.intensities.iter().zip(&estimator.gains).enumerate();
+            let gains = self.gains(metric, estimator);
+            let bounds = self.intensities.iter().zip(&gains).enumerate();
             let bounds = bounds.filter_map(|(actuator, (intensity, gain))| {
                 let helps_up = (*gain > 0.0) == is_below;
                 match intensity {

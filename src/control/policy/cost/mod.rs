@@ -488,7 +488,8 @@ impl Cost {
     }
 
     /// On an idle link of unknown rate, now and then the arm that would be best on a much slower one:
-    /// messages as alike as those of one kind often are show no rate, unless their wire lengths differ.
+    /// messages as alike as those of one kind often are show no rate, unless their wire lengths differ. Where that
+    /// is the best one anyhow, plain blocks, if they may be had for little.
     /// To begin a history costs more than that is worth, but once: where messages become shorter with nothing else, the
     /// rate would stay unknown.
     fn other_length(
@@ -519,17 +520,15 @@ impl Cost {
             .looks
             .iter()
             .filter(|look| look.barred.is_none() && live(arms[look.arm()]));
-        let mut other = allowed.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
-        let differs = |look: &Look| (look.wire_len - best.wire_len).abs() > 0.1 * best.wire_len;
-        if !differs(other) {
-            // A longer one, if it may be had for little: what is short says little of a fast link.
-            let longer = |look: &&Look| {
-                look.arm() == 0 && look.barred.is_none() && look.cost < best.cost + LONGER_NANOS
-            };
-            other = self.looks.iter().find(longer)?;
-        }
-        let differs = differs(other);
-        (due && differs).then_some(*other)
+        let slower = allowed.min_by(|a, b| cost(a).total_cmp(&cost(b)));
+        let differs = |look: &&Look| (look.wire_len - best.wire_len).abs() > 0.1 * best.wire_len;
+        // What is short says little of a fast link.
+        let longer = |look: &&Look| {
+            look.arm() == 0 && look.barred.is_none() && look.cost < best.cost + LONGER_NANOS
+        };
+        let longer = || self.looks.iter().find(longer).filter(differs);
+        let other = slower.filter(differs).or_else(longer);
+        other.copied().filter(|_| due)
     }
 
     /// An arm that may as well be the best, now and then, where plain small blocks go out: those show

@@ -262,3 +262,32 @@ fn a_short_budget_makes_levels_fall_before_identity() {
     });
     assert_eq!(settled(short), [4, 3, 2, 1, 0]);
 }
+
+#[test]
+fn while_the_rate_is_not_known_the_only_codec_leaves_plain_blocks_their_turn() {
+    let us = Duration::from_micros;
+    let arms = Arms::new(&ARMS[..2], &[], |_| true);
+    let taken = |known: &PeerKnowledge| {
+        let mut policy = Policy::new(PolicyConfig::default());
+        let mut rng = fastrand::Rng::with_seed(1);
+        let choices = (0..100).map(|block| {
+            let situation = Situation {
+                now: Time::from_nanos(block * 1_000_000),
+                plain_len: 2000,
+                texture: Texture::Records,
+                ..Situation::quiet(&arms, known)
+            };
+            policy.choose(&situation, &mut rng).arm
+        });
+        choices.collect::<Vec<_>>()
+    };
+    let mut known = PeerKnowledge::default();
+    known.link.record_passage(100, us(100), us(20));
+    let plain = taken(&known).into_iter().filter(|arm| *arm == 0).count();
+    assert!((1..=30).contains(&plain), "{plain} of 100");
+    // Once it is known, there is nothing to find out.
+    known
+        .link
+        .record_delivery(125_000, us(1000), Fed::Backlogged);
+    assert!(taken(&known).iter().all(|arm| *arm == 1));
+}
