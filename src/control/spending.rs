@@ -41,6 +41,8 @@ impl Mean {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Overhead {
     between: Mean,
+    /// What of that this end was at work, whatever else there was to wait for.
+    at_work: Mean,
     handover: Mean,
     /// What encoding took, and the processor time of it: others that have the processor meanwhile make every codec as
     /// much longer.
@@ -56,6 +58,8 @@ pub(crate) struct Overhead {
 struct Emitted {
     since: Time,
     blocks: u32,
+    /// Since when it was at work on nothing but them, their codecs left out; `None` where something else held the next one back.
+    at_work: Option<Time>,
 }
 
 impl Overhead {
@@ -68,8 +72,20 @@ impl Overhead {
     /// A block was put out that was decided on at `since`, or so much later as its codec took; whether the next one follows at once.
     pub(crate) fn on_emitted(&mut self, since: Time, goes_on: bool) {
         let before = self.at_once.take();
+        let at_work = Some(since);
         let (since, blocks) = before.map_or((since, 1), |before| (before.since, before.blocks + 1));
-        self.emitted = goes_on.then_some(Emitted { since, blocks });
+        self.emitted = goes_on.then_some(Emitted {
+            since,
+            blocks,
+            at_work,
+        });
+    }
+
+    /// The next one waits for something else than this end.
+    pub(crate) fn on_wait(&mut self) {
+        if let Some(emitted) = &mut self.emitted {
+            emitted.at_work = None;
+        }
     }
 
     /// The next one is decided on; whether the socket refused bytes meanwhile.
@@ -81,6 +97,10 @@ impl Overhead {
             let time = now.saturating_since(emitted.since);
             if time < MOST_BETWEEN {
                 self.between.record(time / emitted.blocks);
+                if let Some(since) = emitted.at_work {
+                    let at_work = now.saturating_since(since);
+                    self.at_work.record(at_work / emitted.blocks);
+                }
             }
         } else {
             self.at_once = Some(emitted);
@@ -124,6 +144,11 @@ impl Overhead {
     /// What each block takes, ns.
     pub(crate) const fn nanos(&self) -> f64 {
         self.between.nanos
+    }
+
+    /// What of that this end is at work, ns.
+    pub(crate) const fn at_work_nanos(&self) -> f64 {
+        self.at_work.nanos
     }
 
     /// What one takes besides that is encoded by a worker, ns.
@@ -272,6 +297,25 @@ mod tests {
         overhead.on_emitted(at(4_000), true);
         overhead.on_decision(at(9_000), false);
         assert!((overhead.nanos() - 40e3).abs() < 1.0, "{overhead:?}");
+    }
+
+    #[test]
+    fn codecs_and_waits_are_no_work_of_this_ends() {
+        let at = |micros: u64| Time::ZERO + Duration::from_micros(micros);
+        let mut overhead = Overhead::default();
+        for round in 1..30 {
+            // The second of two that are decided on at once takes its codec 40 of 50 µs.
+            overhead.on_emitted(at(1000 * round), true);
+            overhead.on_decision(at(1000 * round), false);
+            overhead.on_emitted(at(1000 * round + 40), true);
+            overhead.on_decision(at(1000 * round + 50), false);
+            // The next one waits for an acknowledgement.
+            overhead.on_emitted(at(1000 * round + 100), true);
+            overhead.on_wait();
+            overhead.on_decision(at(1000 * round + 400), false);
+        }
+        assert!((overhead.at_work_nanos() - 5e3).abs() < 1.0, "{overhead:?}");
+        assert!(overhead.nanos() > 20e3, "{overhead:?}");
     }
 
     #[test]

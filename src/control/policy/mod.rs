@@ -136,6 +136,8 @@ pub(crate) struct Situation<'a> {
     pub link_backlog: u64,
     /// Time that this end spends on a block besides encoding, ns.
     pub overhead_nanos: f64,
+    /// .. what of that it is at work, ns.
+    pub at_work_nanos: f64,
     /// .. and on one that a worker encodes ([`MAX_INLINE`](crate::control::MAX_INLINE)), ns.
     pub handover_nanos: f64,
     /// How many times its processor time encoding takes while others run.
@@ -174,6 +176,7 @@ impl<'a> Situation<'a> {
             run: 0,
             link_backlog: 0,
             overhead_nanos: 0.0,
+            at_work_nanos: 0.0,
             handover_nanos: 0.0,
             stretch: 1.0,
             shared: &known.codecs,

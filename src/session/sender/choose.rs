@@ -187,6 +187,7 @@ impl Sender {
             queued_behind: 0,
             run: self.run,
             overhead_nanos: path.known.codecs.overhead.nanos(),
+            at_work_nanos: path.known.codecs.overhead.at_work_nanos(),
             handover_nanos: path.known.codecs.overhead.handover_nanos(),
             stretch: path.known.codecs.overhead.stretch(),
             link_backlog: self.link_backlog(now, path),

@@ -269,8 +269,12 @@ impl Sender {
             && self.has_room()
             && !self.ready.is_empty()
             && !self.retained.is_full()
-            && self.build(now, streams, path, events)
-        {}
+        {
+            if !self.build(now, streams, path, events) {
+                path.known.codecs.overhead.on_wait();
+                break;
+            }
+        }
         if self.offered.is_none() && self.output.len() > 0 {
             self.offered = Some((now, self.output.position() - self.output.len() as u64));
         }

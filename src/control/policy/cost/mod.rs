@@ -690,6 +690,7 @@ fn stages(situation: &Situation<'_>) -> Stages {
         link_nanos_per_byte,
         link_backlog_nanos: situation.link_backlog as f64 * link_nanos_per_byte,
         overhead_nanos: situation.overhead_nanos,
+        at_work_nanos: situation.at_work_nanos,
         handover_nanos: situation.handover_nanos,
         stretch: situation.stretch,
         followers: behind + f64::from(situation.run),

@@ -11,13 +11,16 @@
 //! W         time that the link still needs for what was written before
 //! F         blocks expected to follow without a pause
 //!
-//! x    = max(e + o - W, 0) + w         how much later the link is free again
-//! cost = x + (d + F * max(d - x, 0)) / (1 + F)
+//! h    = min(w, a) * F / (1 + F)       what of `w` passes while this end is at work on the next block, with `a` of `o`
+//! x    = max(e + o - W, 0) + w - h     how much later those that follow are on the link
+//! cost = x + (d + F * max(d - max(x, w), 0)) / (1 + F)
 //! ```
 //!
-//! Encoding is hidden while the link has work (`e + o <= W`); decoding delays those that follow only if
+//! Encoding is hidden while the link has work (`e + o <= W`); so is the link while this end has, at least for the time that any
+//! block takes here; decoding delays those that follow only if
 //! it is slower than what comes before it. With `W = F = 0` this is the sum of thesis equation 7.6;
-//! in the long run of a backlog it is `max(e, w, d)`. A heavier arm that pays while the link is
+//! in the long run of a backlog it is `max(e, w, d)`, and where this end is the slowest `e + o`, whatever a fast link's rate
+//! is taken for. A heavier arm that pays while the link is
 //! busy, and a lighter one when it runs dry, make the mixture that balances the stages.
 
 use crate::control::MAX_INLINE;
@@ -73,6 +76,8 @@ pub(crate) struct Stages {
     pub(crate) link_backlog_nanos: f64,
     /// Time that this end spends on each block besides encoding, ns.
     pub(crate) overhead_nanos: f64,
+    /// .. what of that it is at work, ns.
+    pub(crate) at_work_nanos: f64,
     /// .. and to hand it to a worker and back, if it takes longer than [`MAX_INLINE`], ns.
     pub(crate) handover_nanos: f64,
     /// How many times its processor time encoding takes.
@@ -124,8 +129,10 @@ impl Stages {
             decode_nanos,
         } = times;
         let here = self.here_nanos(encode_nanos);
-        let link = (here - self.link_backlog_nanos).max(0.0) + self.link_nanos(wire_len);
-        let behind = self.followers * (decode_nanos - link).max(0.0);
+        let on_link = self.link_nanos(wire_len);
+        let hidden = on_link.min(self.at_work_nanos) * self.followers / (1.0 + self.followers);
+        let link = (here - self.link_backlog_nanos).max(0.0) + on_link - hidden;
+        let behind = self.followers * (decode_nanos - link.max(on_link)).max(0.0);
         let time = link + (decode_nanos + behind) / (1.0 + self.followers);
         objective.latency * time
             + objective.byte_price * wire_len
@@ -149,6 +156,7 @@ mod tests {
             link_nanos_per_byte: 1.0,
             link_backlog_nanos: backlog,
             overhead_nanos: 0.0,
+            at_work_nanos: 0.0,
             handover_nanos: 0.0,
             stretch: 1.0,
             followers,
@@ -198,6 +206,42 @@ mod tests {
         let (busy, dry) = (cost(1000.0), cost(0.0));
         assert!(busy.0 < busy.1, "{busy:?}");
         assert!(dry.0 > dry.1, "{dry:?}");
+    }
+
+    #[test]
+    fn a_link_that_is_done_before_the_next_block_is_ready_costs_nothing_in_a_run() {
+        let fast = Stages {
+            overhead_nanos: 400.0,
+            at_work_nanos: 400.0,
+            ..stages(0.0, 1e9)
+        };
+        let plain = |link| fast.cost(times(0.0, link, 0.0), FREE);
+        // However fast it is.
+        assert!((plain(300.0) - 400.0).abs() < 1.0 && (plain(30.0) - 400.0).abs() < 1.0);
+        let encoded = fast.cost(times(200.0, 10.0, 50.0), FREE);
+        assert!((encoded - 600.0).abs() < 1.0, "{encoded}");
+        // Of one that is not, what is left.
+        assert!((plain(1000.0) - 1000.0).abs() < 1.0);
+        // The last of a run has nothing behind it that would hide it.
+        let last = Stages {
+            followers: 0.0,
+            ..fast
+        };
+        let cost = last.cost(times(0.0, 300.0, 0.0), FREE);
+        assert!((cost - 700.0).abs() < 1e-6, "{cost}");
+    }
+
+    #[test]
+    fn decoding_is_measured_by_how_often_blocks_come() {
+        let fast = Stages {
+            overhead_nanos: 400.0,
+            at_work_nanos: 400.0,
+            ..stages(300.0, 1e9)
+        };
+        // They come every 400, and it keeps up.
+        let keeps_up = fast.cost(times(0.0, 300.0, 290.0), FREE);
+        let without = fast.cost(times(0.0, 300.0, 0.0), FREE);
+        assert!((keeps_up - without).abs() < 1.0, "{keeps_up} {without}");
     }
 
     #[test]
