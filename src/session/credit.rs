@@ -284,6 +284,14 @@ impl RecvStream {
         self.credit.wanted = false;
     }
 
+    /// Nothing more is taken, since a message of so many bytes is too long: it waits for nothing any more.
+    pub(super) const fn refuse(&mut self, stream: StreamId, given: u64, max: u64) -> Event {
+        self.refused = Some(given);
+        self.credit.blocked = None;
+        self.credit.wanted = false;
+        Event::StreamRefused { stream, given, max }
+    }
+
     /// Nothing more comes: what was given for it comes back by itself.
     pub(super) fn end_credit(&mut self, all: &mut RecvCredit) {
         let promise = self.credit.promise.take();
@@ -422,7 +430,7 @@ impl Session {
             return;
         };
         let recv = &mut stream.recv;
-        if recv.ended.is_some() {
+        if recv.ended.is_some() || recv.refused.is_some() {
             return;
         }
         if recv.credit.blocked.is_some() {
@@ -525,12 +533,14 @@ impl Session {
                 what: "credit that is asked for on a stream that is not open",
             });
         };
-        let (given, max) = (
+        let (needs, most) = (
             blocked.needs,
             self.config.limits.max_message as u64 + MESSAGE_CHARGE,
         );
-        if given > max {
-            let field = "what a message needs";
+        let is_begun = stream.recv.partial.is_some();
+        // One that has begun was not too long, unless the stream is refused for it.
+        if needs > most && is_begun && stream.recv.refused.is_none() {
+            let (field, given, max) = ("what a message needs", needs, most);
             return Err(WireError::FieldTooLarge { field, given, max });
         }
         let (given, max) = (blocked.had, stream.recv.credit.given);
@@ -539,6 +549,16 @@ impl Session {
             return Err(WireError::FieldTooLarge { field, given, max });
         }
         self.credit.peer_waits += 1;
+        if stream.recv.refused.is_some() {
+            return Ok(());
+        }
+        if needs > most {
+            let max = self.config.limits.max_message as u64;
+            self.events
+                .push_back(stream.recv.refuse(id, needs - MESSAGE_CHARGE, max));
+            self.put_stop(id);
+            return Ok(());
+        }
         stream.recv.credit.was_short = true;
         if given < max {
             // There is more on its way, after which it may not wait any longer.

@@ -1,9 +1,14 @@
 //! The end of streams and sessions: drained, said, heard, or lost.
 
-use super::stream::{SendState, Stream};
+use super::stream::{SendState, Stopped, Stream};
 use super::{Event, Session, SessionError, State};
 use crate::units::Time;
-use crate::wire::{Close, CloseCode, Control, GoAway, GoAwayCode, StreamId, Unused, WireError};
+use crate::wire::{
+    Close, CloseCode, Control, GoAway, GoAwayCode, Stop, StopReason, StreamId, Unused, WireError,
+};
+
+/// What a direction ends with that the peer has stopped. It has said why, so that the number means nothing.
+const STOPPED: CloseCode = CloseCode::Aborted(0);
 
 impl Session {
     pub(super) fn end_if_lost(&mut self) {
@@ -46,19 +51,76 @@ impl Session {
             self.finishing.push(id);
         } else {
             stream.send.state = SendState::Finished;
+            let code = stream.send.stopped.map_or(CloseCode::Finished, |_| STOPPED);
             let unused = core::mem::take(&mut stream.send.own);
             if unused > 0 {
                 self.put_control(&Control::Unused(Unused { amount: unused }));
             }
             // A stream that the peer opened before it heard the go-away is finished by that.
             if !self.ending.sent_go_away {
-                self.put_control(&Control::Close(Close {
-                    stream: id,
-                    code: CloseCode::Finished,
-                }));
+                self.put_control(&Control::Close(Close { stream: id, code }));
             }
             self.streams.remove_if_over(id);
         }
+    }
+
+    /// Tells the peer that nothing more is taken on a stream, if it is open yet.
+    pub(super) fn put_stop(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.peek(id) else {
+            return;
+        };
+        let given = stream.recv.refused.filter(|_| stream.recv.ended.is_none());
+        if let Some(given) = given {
+            self.put_control(&Control::Stop(Stop {
+                stream: id,
+                messages: stream.stats.messages_received,
+                reason: StopReason::TooLong { given },
+            }));
+        }
+    }
+
+    /// The peer takes nothing more on a stream. It says so again over each connection of the session.
+    pub(super) fn on_stop(&mut self, stop: Stop) -> Result<(), WireError> {
+        let (id, StopReason::TooLong { given }) = (stop.stream, stop.reason);
+        let max = self.peer.max_message;
+        if given <= max {
+            return Err(WireError::FieldTooSmall {
+                field: "length of a message that is too long",
+                given,
+                min: max.saturating_add(1),
+            });
+        }
+        let Some(stream) = self.streams.find(id) else {
+            return self.check_was_open(id);
+        };
+        if stop.messages > stream.stats.messages_sent {
+            return Err(WireError::FieldTooLarge {
+                field: "messages taken of a stream",
+                given: stop.messages,
+                max: stream.stats.messages_sent,
+            });
+        }
+        let send = &mut stream.send;
+        if send.stopped.is_some() {
+            return Ok(());
+        }
+        send.stopped = Some(Stopped { given, dropped: 0 });
+        stream.stats.messages_delivered = stop.messages;
+        let bytes = self.sender.drop_queue(id, send);
+        if send.state == SendState::Open {
+            send.state = SendState::Finishing;
+        }
+        if bytes > 0 {
+            self.events.push_back(Event::Drained { stream: id, bytes });
+        }
+        self.events.push_back(Event::StreamStopped {
+            stream: id,
+            given,
+            max,
+        });
+        self.finish_if_drained(id);
+        self.go_away_if_drained();
+        Ok(())
     }
 
     pub(super) fn go_away_if_drained(&mut self) {

@@ -89,6 +89,19 @@ pub enum SendError {
         /// The peer's limit.
         max: u64,
     },
+    /// The peer takes nothing more on the stream: it was sent a message that is longer than it receives. Messages before that have
+    /// arrived, those after it are dropped; the stream's other direction goes on.
+    #[error(
+        "the peer takes nothing more on stream {stream}: a message of {given} bytes was announced to it, which receives at most {max}"
+    )]
+    Stopped {
+        /// The stream.
+        stream: StreamId,
+        /// What the peer says that was announced to it, bytes.
+        given: u64,
+        /// The peer's limit.
+        max: u64,
+    },
     /// The stream does not exist, was finished by this side, or its session is closed.
     #[error("stream {0} is closed")]
     Closed(StreamId),

@@ -23,6 +23,27 @@ pub enum Event {
     },
     /// The peer sends nothing more on a stream; what it had sent can still be taken.
     StreamEnded(StreamId, CloseCode),
+    /// The peer means to send a message that is longer than this side receives
+    /// ([`Limits::max_message`](super::Limits::max_message)): nothing more is taken on the stream, and the peer is told so. Messages that
+    /// had come before can still be taken, and other streams go on. [`Self::StreamEnded`] follows once the peer has closed the stream's direction.
+    StreamRefused {
+        /// The stream.
+        stream: StreamId,
+        /// The length that was announced, bytes.
+        given: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The peer takes nothing more on a stream, since it was sent a message that is longer than it receives. What waited to be sent on
+    /// it is dropped, and the stream's direction from this side is closed.
+    StreamStopped {
+        /// The stream.
+        stream: StreamId,
+        /// The length that was announced to it, bytes.
+        given: u64,
+        /// The peer's limit.
+        max: u64,
+    },
     /// The peer has something to send on a stream and no credit of the connection for it, since other streams hold what was not
     /// taken. If the application waits for a message of it, say so ([`Session::want`](super::Session::want)), now or
     /// once it does; and [release](super::Session::release) at once what it has taken.

@@ -66,7 +66,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The longest message received, bytes. The peer is told. Default 16 MiB.
+    /// The longest message received, bytes. The peer is told, and the stream of one that is longer all the same
+    /// [ends](super::Event::StreamRefused). Default 16 MiB.
     #[must_use]
     pub const fn max_message(mut self, len: usize) -> Self {
         self.max_message = len;

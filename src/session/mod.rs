@@ -29,6 +29,7 @@ mod lane;
 mod limits;
 mod observer;
 mod output;
+mod partial;
 mod path;
 mod peer;
 mod receiver;
@@ -78,7 +79,7 @@ pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]
 pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::{Message, Outgoing};
-use self::stream::{RecvStream, SendState, SendStream, Stream, Streams, TrafficClass};
+use self::stream::{RecvStream, SendState, SendStream, Stopped, Stream, Streams, TrafficClass};
 pub use self::trace::{Decision, MAX_DECISIONS};
 use crate::codecs::{Arm, CodecId, takes_dictionary};
 use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture, TextureLook};
@@ -330,7 +331,7 @@ impl Session {
     /// # Errors
     ///
     /// The queue is full (the message is given back; wait for [`Event::Drained`]), the message is
-    /// longer than the peer receives, or the stream is closed.
+    /// longer than the peer receives, or the stream is closed or [stopped](Event::StreamStopped).
     pub fn send(
         &mut self,
         id: StreamId,
@@ -388,7 +389,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The next message is longer than the peer receives, or the stream is closed: it stays with those behind it.
+    /// The next message is longer than the peer receives, or the stream is closed or [stopped](Event::StreamStopped): it
+    /// stays with those behind it.
     pub fn send_all(
         &mut self,
         id: StreamId,
@@ -396,13 +398,18 @@ impl Session {
     ) -> Result<usize, SendError> {
         let is_established = matches!(self.state, State::Established);
         let stream = self.streams.find(id);
-        let Some(stream) =
-            stream.filter(|stream| is_established && stream.send.state == SendState::Open)
-        else {
+        let max = self.peer.max_message;
+        let Some(stream) = stream.filter(|_| is_established) else {
             return Err(SendError::Closed(id));
         };
+        if let Some(Stopped { given, .. }) = stream.send.stopped {
+            let stream = id;
+            return Err(SendError::Stopped { stream, given, max });
+        }
+        if stream.send.state != SendState::Open {
+            return Err(SendError::Closed(id));
+        }
         let send = &mut stream.send;
-        let max = self.peer.max_message;
         // What is to be sent again has had its place before.
         let mut queued = send.queued_bytes - send.counted;
         let mut in_parts = send.in_parts;
@@ -522,6 +529,9 @@ impl Session {
             let recv = &mut stream.recv;
             recv.discards = true;
             recv.queue.clear();
+            if let Some(partial) = &mut recv.partial {
+                partial.drop_bytes();
+            }
             // What the application has taken and not released will not be released any more.
             recv.release(u64::MAX, &mut self.credit);
             self.release(id, 0);

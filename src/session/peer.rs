@@ -116,6 +116,10 @@ impl Session {
         let mut to_credit = core::mem::take(&mut self.receiver.to_credit);
         to_credit.drain(..).for_each(|id| self.release(id, 0));
         self.receiver.to_credit = to_credit;
+        let to_stop = core::mem::take(&mut self.receiver.to_stop);
+        for id in to_stop {
+            self.put_stop(id);
+        }
         self.end_if_lost();
         Ok(())
     }
@@ -128,6 +132,7 @@ impl Session {
             Control::Credit(credit) => self.on_credit(credit),
             Control::Blocked(blocked) => self.on_blocked(blocked),
             Control::Unused(unused) => self.on_unused(unused),
+            Control::Stop(stop) => self.on_stop(stop),
             Control::GoAway(go_away) => self.on_go_away(go_away),
             Control::Define(define) => self.on_define(&define),
             Control::Fault(fault) => {

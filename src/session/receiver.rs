@@ -9,7 +9,8 @@ use bytes::{Bytes, BytesMut};
 
 pub(super) use self::records::end;
 use self::records::{
-    Alike, FirstStream, deliver_alike, deliver_record, delivered_by, is_pinning, tell_run,
+    Alike, Delivered, FirstStream, deliver_alike, deliver_record, delivered_by, is_pinning,
+    tell_run,
 };
 use super::credit::RecvCredit;
 use super::dictionaries::{DictionaryConfig, DictionaryMemory, RecvDictionaries};
@@ -127,6 +128,8 @@ pub(super) struct Receiver {
     pub(super) dictionaries: RecvDictionaries,
     /// Streams whose window may have to grow without the application's doing.
     pub(super) to_credit: Vec<StreamId>,
+    /// Streams of which the peer is to hear that nothing more is taken.
+    pub(super) to_stop: Vec<StreamId>,
     decoded: Vec<DecodeReport>,
     /// Codecs of which something was decoded since the last acknowledgement.
     unreported: Vec<CodecId>,
@@ -174,6 +177,7 @@ impl Receiver {
             history: RecvHistory::default(),
             dictionaries: RecvDictionaries::default(),
             to_credit: Vec::new(),
+            to_stop: Vec::new(),
             decoded: Vec::new(),
             unreported: Vec::new(),
         }
@@ -300,6 +304,7 @@ impl Receiver {
                         | Control::Credit(_)
                         | Control::Blocked(_)
                         | Control::Unused(_)
+                        | Control::Stop(_)
                         | Control::GoAway(_)
                         | Control::Fault(_)
                         | Control::Define(_)),
@@ -656,17 +661,24 @@ impl Receiver {
                 .then(|| delivered_by(&record, streams))
                 .flatten();
             let id = record.stream;
-            let alike =
-                if let Some(id) = deliver_record(record, max_message, streams, credit, events)? {
-                    if self.to_credit.last() != Some(&id) {
-                        self.to_credit.push(id);
-                    }
-                    Alike::default()
-                } else {
-                    let (reader, lens) = (&group.reader, (max_message, block_len));
-                    deliver_alike(id, &mut plain, (reader, &mut first), lens, streams, credit)?
-                };
-            if let Some((stream, bytes)) = part {
+            let delivered = deliver_record(record, max_message, streams, credit, events)?;
+            let alike = if delivered == Delivered::Queued {
+                let (reader, lens) = (&group.reader, (max_message, block_len));
+                deliver_alike(id, &mut plain, (reader, &mut first), lens, streams, credit)?
+            } else {
+                if delivered == Delivered::Refused {
+                    self.to_stop.push(id);
+                }
+                if self.to_credit.last() != Some(&id) {
+                    self.to_credit.push(id);
+                }
+                Alike::default()
+            };
+            let is_taken = |_: &_| {
+                let stream = streams.peek(id);
+                stream.is_some_and(|stream| stream.recv.refused.is_none())
+            };
+            if let Some((stream, bytes)) = part.filter(is_taken) {
                 if let Some(done) = run.take_if(|run| run.stream != stream) {
                     tell_run(&self.told, self.blocks, done, streams);
                 }

@@ -71,7 +71,7 @@ pub struct Delivery {
     pub delivered: u64,
     /// Messages that were sent at least in part after those, of which nothing is known.
     pub unknown: u64,
-    /// Messages after those, of which nothing was sent.
+    /// Messages after those, of which nothing was sent, or that the peer has [refused](super::Event::StreamStopped).
     pub unsent: u64,
 }
 
@@ -367,6 +367,13 @@ impl Session {
                 stream.send.state = SendState::Finishing;
             }
         }
+        // What the peer has refused it is not sent again.
+        for id in self.streams.ids() {
+            let stream = self.streams.find(id);
+            if let Some(stream) = stream.filter(|stream| stream.send.stopped.is_some()) {
+                stream.send.drop_queue();
+            }
+        }
         self.sender.forget_turns();
         self.ending.sent_go_away &= !unreceived.go_away;
         self.finishing.clear();
@@ -390,6 +397,7 @@ impl Session {
             if raised {
                 self.put_control(&Control::Window(window));
             }
+            self.put_stop(id);
             self.finish_if_drained(id);
         }
         self.go_away_if_drained();
@@ -439,7 +447,10 @@ impl Session {
                 let delivered = stream.stats.messages_delivered;
                 let unsent = stream.send.queue.len() as u64;
                 let begun = u64::from(stream.send.front_sent > 0 && unsent > 0);
-                let unsent = unsent - begun;
+                let unsent = match stream.send.stopped {
+                    Some(_) => sent.saturating_sub(delivered),
+                    None => unsent - begun,
+                };
                 Some(Delivery {
                     stream: id,
                     name: stream.name.clone(),
@@ -471,7 +482,9 @@ fn on_released(released: Released, streams: &mut Streams) {
     };
     stream.send.unacked -= 1;
     if let Released::Piece(piece) = released {
-        stream.stats.messages_delivered += u64::from(piece.finishes());
+        // Of a stream that it has stopped the peer has said how many it has.
+        let counts = piece.finishes() && stream.send.stopped.is_none();
+        stream.stats.messages_delivered += u64::from(counts);
     }
     if stream.send.unacked == 0 {
         streams.remove_if_over(id);

@@ -4,9 +4,10 @@ use core::hash::{BuildHasherDefault, Hasher};
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::credit::StreamCredit;
+use super::partial::Partial;
 use super::stats::StreamStats;
 use crate::control::{Policy, Texture, TextureLook};
 use crate::units::Time;
@@ -81,6 +82,15 @@ pub(super) enum SendState {
     Finished,
 }
 
+/// The peer takes nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stopped {
+    /// The length of the message that was too long, as the peer was told.
+    pub(super) given: u64,
+    /// Messages that were dropped from the queue.
+    pub(super) dropped: u64,
+}
+
 /// Whether a stream waits for credit of the connection, and the peer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Starved {
@@ -118,6 +128,7 @@ pub(super) struct Company {
 #[derive(Debug)]
 pub(super) struct SendStream {
     pub(super) state: SendState,
+    pub(super) stopped: Option<Stopped>,
     pub(super) group: GroupId,
     pub(super) priority: Priority,
     pub(super) queue: VecDeque<Outgoing>,
@@ -155,6 +166,7 @@ impl SendStream {
     pub(super) const fn new(group: GroupId, limit: u64) -> Self {
         Self {
             state: SendState::Open,
+            stopped: None,
             group,
             priority: 0,
             queue: VecDeque::new(),
@@ -208,6 +220,24 @@ impl SendStream {
         self.queue.push_back(message);
     }
 
+    /// Messages that have not left the queue, or never will.
+    pub(super) fn unsent(&self) -> u64 {
+        self.queue.len() as u64 + self.stopped.map_or(0, |stopped| stopped.dropped)
+    }
+
+    /// Drops what waits to be sent; how much of it counted as queued.
+    pub(super) fn drop_queue(&mut self) -> usize {
+        if let Some(stopped) = &mut self.stopped {
+            stopped.dropped += self.queue.len() as u64;
+        }
+        let counted = core::mem::take(&mut self.counted);
+        let queued = core::mem::take(&mut self.queued_bytes).saturating_sub(counted);
+        self.queue = VecDeque::new();
+        self.front_sent = 0;
+        self.in_parts = false;
+        queued
+    }
+
     /// What may share a block with the front message.
     pub(super) fn company(&self) -> Company {
         Company {
@@ -227,14 +257,6 @@ impl SendStream {
     }
 }
 
-/// A message of which fragments are here.
-#[derive(Debug)]
-pub(super) struct Partial {
-    pub(super) kind: RecordKind,
-    pub(super) message_len: u64,
-    pub(super) bytes: BytesMut,
-}
-
 #[derive(Debug)]
 pub(super) struct RecvStream {
     pub(super) queue: VecDeque<Message>,
@@ -245,6 +267,8 @@ pub(super) struct RecvStream {
     pub(super) ended: Option<CloseCode>,
     /// Whether the application lost interest: messages are dropped as they come.
     pub(super) discards: bool,
+    /// The length of a message that was too long, after which nothing is taken: what comes is dropped, within the window that there was.
+    pub(super) refused: Option<u64>,
     /// What was received has taken of the window since the stream opened.
     pub(super) received: u64,
     /// So much of it as the application is done with.
@@ -270,6 +294,7 @@ impl RecvStream {
             in_parts: false,
             ended: None,
             discards: false,
+            refused: None,
             received: 0,
             released: 0,
             limit: window,
@@ -286,10 +311,14 @@ impl RecvStream {
         self.received.saturating_sub(self.released)
     }
 
-    /// What whole messages have taken of the window since the stream opened.
+    /// Whether what comes is dropped.
+    pub(super) const fn drops(&self) -> bool {
+        self.discards || self.refused.is_some()
+    }
+
+    /// What whole messages have taken of the window since the stream opened, and those that nobody wants.
     pub(super) fn complete(&self) -> u64 {
-        let partial = self.partial.as_ref();
-        self.received - partial.map_or(0, |partial| partial.bytes.len() as u64 + MESSAGE_CHARGE)
+        self.received - self.partial.as_ref().map_or(0, Partial::held)
     }
 
     /// The limit that the peer should be told, if it has grown enough to be worth a frame.
@@ -297,7 +326,7 @@ impl RecvStream {
     /// Bytes of an unfinished message count as released while the application has hardly anything
     /// else to take: a message longer than the window could not come otherwise.
     pub(super) fn new_limit(&mut self, room: WindowRoom) -> Option<u64> {
-        if self.ended.is_some() {
+        if self.ended.is_some() || self.refused.is_some() {
             return None;
         }
         let partial = self.received - self.complete();

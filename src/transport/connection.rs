@@ -348,7 +348,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The message is longer than the peer receives, or the stream is closed.
+    /// The message is longer than the peer receives, or the stream is closed or [stopped](SendError::Stopped).
     pub async fn send(&self, payload: Bytes) -> Result<(), SendError> {
         // As `send_as`, without a future inside the future: this is the path of every message.
         self.check_len(&payload)?;
@@ -366,7 +366,7 @@ impl Stream {
                 self.lane.helm.help();
                 Box::pin(self.put(payload, RecordKind::Message, false)).await
             }
-            Err((Refused::Closed, _)) => Err(SendError::Closed(self.stream.id)),
+            Err((Refused::Closed, _)) => Err(self.stream.why_closed()),
         }
     }
 
@@ -387,7 +387,7 @@ impl Stream {
             let refused = outbox.try_put_many(messages, limits, || self.tell());
             match (refused, messages.front()) {
                 (Ok(()), _) => Some(Ok(())),
-                (Err(Refused::Closed), _) => Some(Err(SendError::Closed(self.stream.id))),
+                (Err(Refused::Closed), _) => Some(Err(self.stream.why_closed())),
                 (Err(Refused::Full), Some(next)) if next.len() > limits.1 => {
                     Some(self.check_len(next))
                 }
@@ -432,7 +432,7 @@ impl Stream {
         self.check_len(&payload)?;
         match self.try_put(payload, RecordKind::Message, sensitive) {
             Ok(()) => Ok(()),
-            Err((Refused::Closed, _)) => Err(SendError::Closed(self.stream.id)),
+            Err((Refused::Closed, _)) => Err(self.stream.why_closed()),
             Err((Refused::Full, payload)) => Err(SendError::Full(Rejected(payload))),
         }
     }
@@ -465,7 +465,7 @@ impl Stream {
         {
             Ok(())
         } else {
-            Err(SendError::Closed(self.stream.id))
+            Err(self.stream.why_closed())
         }
     }
 

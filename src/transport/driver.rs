@@ -482,6 +482,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                         });
                     }
                 }
+                Event::StreamRefused { stream, given, max } => {
+                    self.deliver(stream);
+                    if let Some(stream) = self.streams.get(&stream) {
+                        stream.end(Err(RecvError::TooLong { given, max }));
+                    }
+                }
+                Event::StreamStopped { stream, given, max } => {
+                    if let Some(stream) = self.streams.get(&stream) {
+                        stream.stop(given, max);
+                    }
+                }
                 Event::Closing => {
                     self.streams
                         .values()

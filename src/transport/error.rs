@@ -90,6 +90,16 @@ pub enum RecvError {
         /// The application's code.
         code: u32,
     },
+    /// The sender announced a message that is longer than this side receives ([`Limits::max_message`](crate::session::Limits::max_message)).
+    /// What it sends on the stream from there on is dropped, and it has been told so; messages in the other direction, and other
+    /// streams, are not affected.
+    #[error("the stream ends with a message of {given} bytes, of which at most {max} are received")]
+    TooLong {
+        /// The length that was announced, bytes.
+        given: u64,
+        /// The limit.
+        max: u64,
+    },
     /// The session has failed; messages may be missing.
     #[error(transparent)]
     Session(#[from] SessionError),

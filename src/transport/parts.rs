@@ -51,7 +51,7 @@ impl Stream {
     ) -> Result<u64, SendReaderError> {
         let mut reader = core::pin::pin!(reader);
         if !self.stream.outbox.begin_parts().await {
-            return Err(SendError::Closed(self.stream.id).into());
+            return Err(self.stream.why_closed().into());
         }
         let mut parts = Parts {
             stream: self,
@@ -259,6 +259,7 @@ impl AsyncRead for MessageReader<'_> {
         ready!(self.poll_rest(cx)).map_err(|error| {
             let kind = match error {
                 RecvError::GivenUp => io::ErrorKind::UnexpectedEof,
+                RecvError::TooLong { .. } => io::ErrorKind::InvalidData,
                 _ => io::ErrorKind::ConnectionAborted,
             };
             io::Error::new(kind, error)

@@ -17,7 +17,7 @@ use super::{PeerIdentity, SessionEvents};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::dictionary::Dictionary;
 use crate::session::{
-    Decision, Delivery, MAX_DECISIONS, Message, OpenError, SessionError, SessionStats,
+    Decision, Delivery, MAX_DECISIONS, Message, OpenError, SendError, SessionError, SessionStats,
     StreamConfig, StreamStats,
 };
 use crate::units::Time;
@@ -509,6 +509,8 @@ pub(super) struct StreamShared {
     parts: Notify,
     /// What was sent.
     pub(super) outbox: Outbox,
+    /// Why nothing more is, if the peer has said so: the length of a message, and what it receives at most.
+    stopped: OnceLock<(u64, u64)>,
     pub(super) sends: Run,
     pub(super) receipts: Run,
     requests: Mutex<HashMap<u64, oneshot::Sender<Bytes>>>,
@@ -524,6 +526,7 @@ impl StreamShared {
             readable: Notify::new(),
             parts: Notify::new(),
             outbox: Outbox::default(),
+            stopped: OnceLock::new(),
             sends: Run::default(),
             receipts: Run::default(),
             requests: Mutex::default(),
@@ -699,6 +702,21 @@ impl StreamShared {
         lock(&self.requests).clear();
         self.readable.notify_waiters();
         self.parts.notify_waiters();
+    }
+
+    /// The peer takes nothing more, since it was sent a message of `given` bytes.
+    pub(super) fn stop(&self, given: u64, max: u64) {
+        let _ = self.stopped.set((given, max));
+        self.outbox.abandon();
+    }
+
+    /// Why the outbox is closed.
+    pub(super) fn why_closed(&self) -> SendError {
+        let stream = self.id;
+        match self.stopped.get() {
+            Some(&(given, max)) => SendError::Stopped { stream, given, max },
+            None => SendError::Closed(stream),
+        }
     }
 
     /// Whether nothing more comes than what is here.

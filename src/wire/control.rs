@@ -9,6 +9,8 @@ use crate::codecs::CodecId;
 const FIRST_IGNORABLE: u8 = 17;
 /// The last frame of a connection: who does not know it would skip it, too.
 const FAULT: u8 = 16;
+/// Why a stream is stopped: 0 stands for an application that wants no more, which nobody says yet.
+const STOP_TOO_LONG: u64 = 1;
 /// The longest stream name, bytes.
 const MAX_NAME_LEN: usize = 255;
 /// The longest text of a go-away, bytes.
@@ -46,6 +48,8 @@ pub enum Control {
     Blocked(Blocked),
     /// Gives back credit of a stream that has ended.
     Unused(Unused),
+    /// Takes nothing more on a stream.
+    Stop(Stop),
     /// Ends the connection, of a session that goes on over another one: what was wrong with it.
     Fault(GoAway),
 }
@@ -188,6 +192,28 @@ pub struct Unused {
     pub amount: u64,
 }
 
+/// Nothing more is taken on a stream: what still comes on it is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// The stream.
+    pub stream: StreamId,
+    /// Messages of it that were taken, and are the only ones.
+    pub messages: u64,
+    /// Why.
+    pub reason: StopReason,
+}
+
+/// Why nothing more is taken on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The message after those that were taken is longer than this side takes.
+    TooLong {
+        /// Its length as it was announced, bytes.
+        given: u64,
+    },
+}
+
 /// Why a session, or with [`Control::Fault`] a connection, ends: no new messages from this side; with [`GoAwayCode::Done`] all that was queued came before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoAway {
@@ -312,6 +338,7 @@ impl Control {
             Self::Define(_) => 8,
             Self::Dictionary(_) => 9,
             Self::DictionaryAnswer(_) => 10,
+            Self::Stop(_) => 11,
             Self::Credit(_) => 12,
             Self::Blocked(_) => 13,
             Self::Unused(_) => 14,
@@ -364,6 +391,7 @@ impl Control {
             8 => Self::Define(parse_define(&mut fields)?),
             9 => Self::Dictionary(DictionaryFrame::parse(&mut fields)?),
             10 => Self::DictionaryAnswer(DictionaryAnswer::parse(&mut fields)?),
+            11 => Self::Stop(parse_stop(&mut fields)?),
             12 => Self::Credit(parse_credit(&mut fields)?),
             13 => Self::Blocked(parse_blocked(&mut fields)?),
             14 => Self::Unused(Unused {
@@ -445,6 +473,13 @@ impl Control {
                 put_varint(out, blocked.had);
             }
             Self::Unused(unused) => put_varint(out, unused.amount),
+            Self::Stop(stop) => {
+                put_varint(out, u64::from(stop.stream.get()));
+                put_varint(out, stop.messages);
+                let StopReason::TooLong { given } = stop.reason;
+                put_varint(out, STOP_TOO_LONG);
+                put_varint(out, given);
+            }
             Self::Dictionary(frame) => frame.put_body(out),
             Self::DictionaryAnswer(answer) => answer.put_body(out),
             Self::Define(define) => {
@@ -495,6 +530,25 @@ fn parse_blocked(fields: &mut Fields<'_>) -> Result<Blocked, WireError> {
     let needs = at_least("what a message needs", fields.varint()?, 1)?;
     let had = fields.varint()?;
     Ok(Blocked { stream, needs, had })
+}
+
+fn parse_stop(fields: &mut Fields<'_>) -> Result<Stop, WireError> {
+    let stream = stream_id(fields)?;
+    let messages = fields.varint()?;
+    let reason = match fields.varint()? {
+        STOP_TOO_LONG => StopReason::TooLong {
+            given: fields.varint()?,
+        },
+        given => {
+            let what = "reason to stop";
+            return Err(WireError::Unknown { what, given });
+        }
+    };
+    Ok(Stop {
+        stream,
+        messages,
+        reason,
+    })
 }
 
 fn stream_id(fields: &mut Fields<'_>) -> Result<StreamId, WireError> {
@@ -669,6 +723,11 @@ mod tests {
             Control::DictionaryAnswer(DictionaryAnswer {
                 number: 2,
                 verdict: DictionaryVerdict::Refused,
+            }),
+            Control::Stop(Stop {
+                stream,
+                messages: 7,
+                reason: StopReason::TooLong { given: 1 << 40 },
             }),
         ]
     }

@@ -17,7 +17,7 @@ mod varint;
 pub use self::check::{Check, plain_crc};
 pub use self::control::{
     Ack, Blocked, Close, CloseCode, Control, Credit, DecodeReport, Define, GoAway, GoAwayCode,
-    MAX_PRIME, Open, Probe, ProbeReply, Unused, Window,
+    MAX_PRIME, Open, Probe, ProbeReply, Stop, StopReason, Unused, Window,
 };
 pub use self::dictionary::{
     DICTIONARY_PREFIX_LEN, DictionaryAnswer, DictionaryFrame, DictionaryNews, DictionaryOffer,

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use tautline::codecs::{Arm, CodecId};
 use tautline::control::PolicyConfig;
-use tautline::session::{Limits, SessionConfig, SessionError, StreamConfig};
-use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Stream};
+use tautline::session::{Limits, Role, SendError, SessionConfig, SessionError, StreamConfig};
+use tautline::transport::{
+    Address, Connection, Listener, Node, NodeConfig, RecvError, SendReaderError, Stream,
+};
 use tautline::wire::{
     BlockHeader, Check, Close, CloseCode, Control, Define, Frame, GoAway, GoAwayCode, GroupId,
-    Hello, MAGIC, MESSAGE_CHARGE, Open, Part, RecordKind, RecordWriter, Slot, StreamId, WireError,
-    parse_frame, plain_crc,
+    Hello, MAGIC, MESSAGE_CHARGE, Open, Part, RecordKind, RecordWriter, Slot, Stop, StopReason,
+    StreamId, WireError, parse_frame, plain_crc,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -295,6 +297,165 @@ async fn a_peer_that_overruns_its_window_is_refused() {
     assert_eq!(error, expected);
 }
 
+/// Opens two streams, and sends plain blocks on them.
+struct Sender {
+    socket: TcpStream,
+    check: Check,
+}
+
+impl Sender {
+    async fn send(&mut self, plain: &[u8]) {
+        let check = self.check.advance(plain_crc(plain));
+        let bytes = block(0, plain, None, check);
+        self.socket.write_all(&bytes).await.expect("a write");
+    }
+
+    async fn say(&mut self, control: &Control) {
+        let mut bytes = Vec::new();
+        control.put(&mut bytes);
+        self.socket.write_all(&bytes).await.expect("a write");
+    }
+
+    /// Reads until it is told to stop.
+    async fn stop(&mut self) -> Stop {
+        let mut bytes = Vec::new();
+        loop {
+            self.socket.read_buf(&mut bytes).await.expect("a read");
+            let Ok(Some((_, hello))) = Hello::parse(&bytes) else {
+                continue;
+            };
+            let mut rest = &bytes[hello..];
+            while let Some(frame) = parse_frame(rest, 1 << 20, true).expect("a frame") {
+                match frame {
+                    Frame::Control {
+                        control: Some(Control::Stop(stop)),
+                        ..
+                    } => return stop,
+                    Frame::Control { len, .. } => rest = &rest[len..],
+                    Frame::Block { header, body_at } => rest = &rest[body_at + header.body_len..],
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_ends_its_stream_and_no_other() {
+    const ANNOUNCED: u64 = MAX_MESSAGE as u64 + 1;
+    let victim = Victim::new().await;
+    let (mut socket, connection) = victim.attack().await;
+    socket.write_all(&hello()).await.expect("a write");
+    let mut sender = Sender {
+        socket,
+        check: Check::default(),
+    };
+    for number in [0, 2] {
+        let open = Open {
+            stream: StreamId::new(number).expect("a number"),
+            group: GroupId::default(),
+            window: 0,
+            name: "x".into(),
+        };
+        sender.say(&Control::Open(open)).await;
+    }
+    let (long, other) = (accept(&connection).await, accept(&connection).await);
+    sender.send(b"\x10\x02before").await;
+    assert_eq!(next(&other).await, Some("before".into()));
+    sender.send(b"\x10\x00the last one").await;
+    // The first of more fragments, of a message of 100 001 bytes.
+    let mut first = vec![0x30, 0, 0xa1, 0x8d, 0x06];
+    first.resize(1000, 5);
+    sender.send(&first).await;
+    let too_long = RecvError::TooLong {
+        given: ANNOUNCED,
+        max: MAX_MESSAGE as u64,
+    };
+    assert_eq!(next(&long).await, Some("the last one".into()));
+    assert_eq!(within(long.recv()).await.err(), Some(too_long.clone()));
+    let mut more = vec![0x30, 0];
+    more.resize(1000, 5);
+    for _ in 0..5 {
+        sender.send(&more).await;
+        sender.send(b"\x10\x02meanwhile").await;
+        assert_eq!(next(&other).await, Some("meanwhile".into()));
+    }
+    let stop = within(sender.stop()).await;
+    assert_eq!(
+        stop,
+        Stop {
+            stream: stream(),
+            messages: 1,
+            reason: StopReason::TooLong { given: ANNOUNCED },
+        }
+    );
+    let code = CloseCode::Aborted(3);
+    let close = Close {
+        stream: stream(),
+        code,
+    };
+    sender.say(&Control::Close(close)).await;
+    sender.send(b"\x10\x02after").await;
+    assert_eq!(next(&other).await, Some("after".into()));
+    assert_eq!(within(long.recv()).await.err(), Some(too_long));
+    // The other direction goes on.
+    within(long.send("an answer".into())).await.expect("room");
+    let stats = within(connection.stats()).await.expect("a session");
+    assert!(stats.received_most < 3 * WINDOW, "{stats:?}");
+    victim.is_unharmed().await;
+}
+
+#[tokio::test]
+async fn who_is_told_to_stop_says_so_to_whoever_sends() {
+    const MAX: u64 = 1 << 20;
+    let (mut raw, theirs) = tokio::io::duplex(1 << 20);
+    let connection = node(SessionConfig::default().policy(PolicyConfig::None))
+        .start(theirs, Role::Connector, "raw".into())
+        .expect("a start");
+    let (mut answer, _) = Hello::parse(&hello()).expect("a hello").expect("all of it");
+    answer.role = Role::Acceptor;
+    let mut bytes = Vec::new();
+    answer.put(&mut bytes);
+    raw.write_all(&bytes).await.expect("a write");
+    let (stopped, other) = (open(&connection, "x").await, open(&connection, "y").await);
+    let long = bytes::Bytes::from(vec![5; 200_000]);
+    // It waits for room in the end: the peer's window is short.
+    let sending = async {
+        loop {
+            if let Err(error) = stopped.send(long.clone()).await {
+                return error;
+            }
+        }
+    };
+    let stopping = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut bytes = Vec::new();
+        Control::Stop(Stop {
+            stream: stream(),
+            messages: 0,
+            reason: StopReason::TooLong { given: MAX + 1 },
+        })
+        .put(&mut bytes);
+        raw.write_all(&bytes).await.expect("a write");
+    };
+    let (error, ()) = within(async { tokio::join!(sending, stopping) }).await;
+    let expected = SendError::Stopped {
+        stream: stream(),
+        given: MAX + 1,
+        max: MAX,
+    };
+    assert_eq!(error, expected);
+    assert_eq!(stopped.try_send("x".into()), Err(expected.clone()));
+    let mut many = ["x".into()].into();
+    assert_eq!(
+        within(stopped.send_many(&mut many)).await,
+        Err(expected.clone())
+    );
+    let read = within(stopped.send_reader(&b"x"[..])).await;
+    assert!(matches!(read, Err(SendReaderError::Send(error)) if error == expected));
+    within(other.send("y".into())).await.expect("room");
+    assert!(within(other.stats()).await.is_some(), "the session goes on");
+}
+
 #[tokio::test]
 async fn a_message_in_parts_that_is_broken_is_refused() {
     let victim = Victim::new().await;
@@ -392,7 +553,7 @@ async fn a_peer_that_never_reads_is_given_up_after_its_last_words() {
     // Over a carrier of a few bytes, so that the go-away finds no room.
     let (mut raw, theirs) = tokio::io::duplex(40);
     let connection = node(SessionConfig::default())
-        .start(theirs, tautline::session::Role::Acceptor, "raw".into())
+        .start(theirs, Role::Acceptor, "raw".into())
         .expect("a start");
     within(raw.write_all(b"GET / HTTP/1.1\r\n"))
         .await

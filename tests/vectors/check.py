@@ -19,6 +19,7 @@ from pathlib import Path
 MAGIC = b"\x8eTLN"
 MAX_STREAM = (1 << 28) - 1
 MESSAGE_CHARGE = 32
+LONGEST = 16 << 20
 ROLES = ("connector", "acceptor")
 CODES = {  # error -> go-away code
     "WrongMagic": 2, "Version": 2, "Feature": 3, "FieldTooLarge": 4, "Checksum": 5,
@@ -304,6 +305,11 @@ def parse_control(kind, body):
             raise Bad("Unknown")
         verdict = ("held", "wanted", "refused")[verdict]
         text = "dictionary-answer" + take("number", number) + take("verdict", verdict)
+    elif kind == 11:
+        text = "stop" + take("stream", read.varint_to(MAX_STREAM)) + take("messages", read.varint())
+        if read.varint() != 1:
+            raise Bad("Unknown")
+        text += take("too-long", read.varint())
     elif kind == 12:
         stream = read.varint_to(MAX_STREAM + 1)
         text = "credit" + take("stream", stream - 1 if stream else "-") + take("amount", read.varint())
@@ -613,6 +619,8 @@ class Side:
         self.partial, self.ended, self.received = {}, set(), {}
         # Streams with a message of which parts are to come.
         self.in_parts = set()
+        # Streams on which nothing is taken any more; those that the other side takes nothing more of; whole messages of each.
+        self.refused, self.stopped, self.messages = set(), set(), {}
         self.last_opened, self.gone, self.dead, self.log = -1, False, False, []
         # Numbered frames that were heard, and those of this side that the other has acknowledged.
         self.frames, self.acked = 0, 0
@@ -710,14 +718,15 @@ class Side:
         if self.credit < 0:
             raise Bad("FieldTooLarge")
         if kind != "continued":
-            if (len(payload) if total is None else total) > 16 << 20:
-                raise Bad("FieldTooLarge")
+            announced = len(payload) if total is None else total
+            if announced > LONGEST:
+                self.refuse(stream, announced)
             if not more:
                 self.on_message(stream, kind, payload)
                 return
             self.partial[stream] = (kind, total, b"")
         kind, total, so_far = self.partial.pop(stream)
-        so_far += payload
+        so_far += payload  # Those that are refused are kept here, and nowhere else.
         if len(so_far) > total or (not more and len(so_far) < total):
             raise Bad("Unexpected")
         if more:
@@ -728,7 +737,14 @@ class Side:
     def on_message(self, stream, kind, payload):
         if kind in PARTS:
             (self.in_parts.add if kind == "part" else self.in_parts.discard)(stream)
-        self.log.append(f"stream={stream} {kind} payload={payload.hex()}")
+        if stream not in self.refused:
+            self.messages[stream] = self.messages.get(stream, 0) + 1
+            self.log.append(f"stream={stream} {kind} payload={payload.hex()}")
+
+    def refuse(self, stream, announced):
+        if stream not in self.refused:
+            self.refused.add(stream)
+            self.log.append(f"stream={stream} refused={announced}")
 
     def on_control(self, kind, fields):
         stream = fields.get("stream")
@@ -785,8 +801,22 @@ class Side:
         elif kind == 13:
             if stream not in self.session.streams or self.gone or stream in self.ended:
                 raise Bad("Unexpected")
-            if fields["needs"] > (16 << 20) + MESSAGE_CHARGE or fields["had"]:
+            is_begun = stream in self.partial and stream not in self.refused
+            is_long = fields["needs"] > LONGEST + MESSAGE_CHARGE
+            if fields["had"] or (is_long and is_begun):
                 raise Bad("FieldTooLarge")
+            if is_long:
+                self.refuse(stream, fields["needs"] - MESSAGE_CHARGE)
+        elif kind == 11:
+            if fields["too-long"] <= LONGEST:
+                raise Bad("FieldTooSmall")
+            if stream not in self.session.streams:
+                raise Bad("Unexpected")
+            if fields["messages"] > self.other().messages.get(stream, 0):
+                raise Bad("FieldTooLarge")
+            if stream not in self.stopped:
+                self.stopped.add(stream)
+                self.log.append(f"stream={stream} stopped={fields['too-long']}")
         elif kind == 14:
             if fields["amount"] > self.credit:
                 raise Bad("FieldTooLarge")

@@ -7,7 +7,7 @@ use tautline::wire::{
     Ack, BlockHeader, Close, CloseCode, Control, DecodeReport, Define, DictionaryAnswer,
     DictionaryFrame, DictionaryNews, DictionaryVerdict, Frame, GoAway, GoAwayCode, GroupId, Hello,
     MAX_SHORT_BODY, MAX_TINY_BODY, Open, Part, Probe, ProbeReply, Record, RecordKind, RecordReader,
-    Slot, StreamId, Window, parse_frame, plain_crc,
+    Slot, Stop, StopReason, StreamId, Window, parse_frame, plain_crc,
 };
 
 use super::MAX_BLOCK;
@@ -122,6 +122,13 @@ fn arb_control() -> impl Strategy<Value = Control> {
             .prop_map(|(stream, code)| Control::Close(Close { stream, code })),
         (arb_stream(), any::<u64>())
             .prop_map(|(stream, limit)| Control::Window(Window { stream, limit })),
+        (arb_stream(), any::<u64>(), any::<u64>()).prop_map(|(stream, messages, given)| {
+            Control::Stop(Stop {
+                stream,
+                messages,
+                reason: StopReason::TooLong { given },
+            })
+        }),
         (arb_go_away_code(), ".{0,60}")
             .prop_map(|(code, detail)| Control::GoAway(GoAway { code, detail })),
         (1..=u64::MAX, arb_news())

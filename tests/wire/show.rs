@@ -3,7 +3,7 @@
 use tautline::session::Role;
 use tautline::wire::{
     CloseCode, Control, DecodeReport, DictionaryFrame, DictionaryNews, DictionaryVerdict, Frame,
-    GoAwayCode, Hello, Part, Record, RecordKind, Slot, StreamId, WireError,
+    GoAwayCode, Hello, Part, Record, RecordKind, Slot, StopReason, StreamId, WireError,
 };
 
 use super::vectors::hex;
@@ -145,6 +145,13 @@ fn show_control(control: &Control) -> String {
             format!("blocked stream={stream} needs={needs} had={}", blocked.had)
         }
         Control::Unused(unused) => format!("unused amount={}", unused.amount),
+        Control::Stop(stop) => {
+            let StopReason::TooLong { given } = stop.reason else {
+                panic!("{stop:?} has no vectors");
+            };
+            let (stream, messages) = (stop.stream.get(), stop.messages);
+            format!("stop stream={stream} messages={messages} too-long={given}")
+        }
         Control::GoAway(go_away) => format!(
             "go-away code={} detail={}",
             code_number(go_away.code),

@@ -168,6 +168,12 @@ impl Side {
                 return;
             }
             Event::StreamEnded(id, code) => format!("stream={} {}", id.get(), show_end(code)),
+            Event::StreamRefused { stream, given, .. } => {
+                format!("stream={} refused={given}", stream.get())
+            }
+            Event::StreamStopped { stream, given, .. } => {
+                format!("stream={} stopped={given}", stream.get())
+            }
             Event::Closed(Ok(())) => "closed".to_owned(),
             Event::Closed(Err(SessionError::Peer(error))) => {
                 format!("{} code={}", show_error(&error), code_number(error.code()))

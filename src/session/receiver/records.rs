@@ -2,26 +2,19 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
 use crate::session::observer::{MessageRun, Observation, Told};
-use crate::session::stream::{Message, Partial, RecvStream, Streams};
+use crate::session::partial::Partial;
+use crate::session::stream::{Message, RecvStream, Streams};
 use crate::wire::{
     CloseCode, MESSAGE_CHARGE, Part, Record, RecordKind, RecordReader, StreamId, WireError,
 };
 
 /// How many times its own length a payload in a block of several streams may hold in memory.
 const MAX_PINNED: usize = 8;
-
-/// What is reserved for a message with its first fragment: only what has come says how much a peer means to send.
-const FIRST_CAPACITY: usize = 4;
-
-fn first_capacity(fragment: usize, message_len: u64) -> usize {
-    let most = fragment.saturating_mul(FIRST_CAPACITY);
-    usize::try_from(message_len).map_or(most, |len| len.min(most))
-}
 
 /// Whether a payload would hold far more memory than it is charged for.
 pub(super) const fn is_pinning(payload: &Bytes, block_len: usize) -> bool {
@@ -102,7 +95,7 @@ pub(super) fn deliver_alike(
         return Ok(alike);
     };
     let recv = &mut stream.recv;
-    if recv.partial.is_some() || recv.queue.is_empty() || recv.discards || recv.in_parts {
+    if recv.partial.is_some() || recv.queue.is_empty() || recv.drops() || recv.in_parts {
         return Ok(alike);
     }
     let mut room = (recv.limit - recv.received).min(credit.room());
@@ -130,14 +123,28 @@ pub(super) fn deliver_alike(
     Ok(alike)
 }
 
-/// Delivers a message or keeps a fragment. The stream, if its window may have to grow.
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delivered {
+    /// It is in its stream's queue.
+    Queued,
+    /// It is kept or dropped, and the stream's window may have to grow.
+    ToCredit,
+    /// Its message is too long, and the peer is to be told so.
+    Refused,
+}
+
+/// Delivers a message or keeps a fragment.
+///
+/// A message that is longer than `max_message` is refused, and with it all that comes after it on its stream: what the peer has
+/// announced is known before anything is kept of it, and how long its records are is not in doubt, so that other streams need not suffer.
 pub(super) fn deliver_record(
     record: Record,
     max_message: u64,
     streams: &mut Streams,
     credit: &mut RecvCredit,
     events: &mut VecDeque<Event>,
-) -> Result<Option<StreamId>, WireError> {
+) -> Result<Delivered, WireError> {
     let Record {
         stream: id,
         kind,
@@ -171,40 +178,50 @@ pub(super) fn deliver_record(
         });
     }
     credit.on_received(taken)?;
+    let mut delivered = Delivered::ToCredit;
+    let mut whole_len = payload.len() as u64;
+    if let Some(kind) = kind {
+        let given = message_len.unwrap_or(whole_len);
+        if given > max_message && recv.refused.is_none() {
+            events.push_back(recv.refuse(id, given, max_message));
+            delivered = Delivered::Refused;
+        }
+        if more {
+            let mut partial = Partial::new(kind, given);
+            if recv.drops() {
+                partial.drop_bytes();
+            }
+            recv.partial = Some(partial);
+        }
+    }
+    let drops = recv.drops();
     let message = match kind {
-        Some(kind) if !more => {
-            check_len(payload.len() as u64, max_message)?;
-            Message { payload, kind }
+        Some(kind) if !more => Some(Message { payload, kind }),
+        _ => {
+            whole_len = recv.partial.as_ref().map_or(0, |it| it.message_len);
+            continue_partial(recv, &payload, more)?
         }
-        Some(kind) => {
-            let message_len = message_len.unwrap_or(0);
-            check_len(message_len, max_message)?;
-            recv.partial = Some(Partial {
-                kind,
-                message_len,
-                bytes: BytesMut::with_capacity(first_capacity(payload.len(), message_len)),
-            });
-            continue_partial(recv, &payload, true)?;
-            return Ok(Some(id));
-        }
-        None => match continue_partial(recv, &payload, more)? {
-            Some(message) => message,
-            None => return Ok(Some(id)),
-        },
+    };
+    if drops {
+        recv.release(taken, credit);
+    }
+    let Some(message) = message else {
+        return Ok(delivered);
     };
     recv.on_message();
     recv.in_parts = message.kind.goes_on(recv.in_parts);
-    stream.stats.messages_received += 1;
-    stream.stats.payload_received += message.payload.len() as u64;
-    if recv.discards {
-        recv.release(message.charge() as u64, credit);
-        return Ok(Some(id));
+    if recv.refused.is_none() {
+        stream.stats.messages_received += 1;
+        stream.stats.payload_received += whole_len;
+    }
+    if drops {
+        return Ok(delivered);
     }
     if recv.queue.is_empty() {
         events.push_back(Event::Readable(id));
     }
     recv.queue.push_back(message);
-    Ok(None)
+    Ok(Delivered::Queued)
 }
 
 /// Between the parts of a message comes nothing that an application might take for one of them, and who gives up has no more to say.
@@ -226,18 +243,6 @@ fn check_parts(
     Err(WireError::Unexpected { what })
 }
 
-pub(super) fn check_len(given: u64, max: u64) -> Result<(), WireError> {
-    if given > max {
-        Err(WireError::FieldTooLarge {
-            field: "message length",
-            given,
-            max,
-        })
-    } else {
-        Ok(())
-    }
-}
-
 /// Appends a fragment; the message, if it was the last. A fragment too many or too few is an error.
 fn continue_partial(
     recv: &mut RecvStream,
@@ -247,23 +252,15 @@ fn continue_partial(
     let Some(partial) = &mut recv.partial else {
         return Ok(None);
     };
-    let len = partial.bytes.len() as u64 + payload.len() as u64;
-    if len > partial.message_len || (!more && len < partial.message_len) {
-        return Err(WireError::Unexpected {
-            what: "fragments longer or shorter than their message",
-        });
-    }
-    partial.bytes.extend_from_slice(payload);
+    partial.push(payload, more)?;
     if more {
         return Ok(None);
     }
-    let kind: RecordKind = partial.kind;
-    let payload = recv
-        .partial
-        .take()
-        .map(|partial| partial.bytes.freeze())
-        .unwrap_or_default();
-    Ok(Some(Message { payload, kind }))
+    let whole = recv.partial.take();
+    Ok(whole.map(|partial| Message {
+        kind: partial.kind,
+        payload: partial.join(),
+    }))
 }
 
 /// Ends a stream's receiving direction.
@@ -283,7 +280,7 @@ pub(in crate::session) fn end(
                 what: "a stream that is finished inside a message",
             });
         }
-        recv.release(partial.bytes.len() as u64 + MESSAGE_CHARGE, credit);
+        recv.release(partial.held(), credit);
     }
     if recv.in_parts && code == CloseCode::Finished {
         return Err(WireError::Unexpected {
@@ -321,17 +318,4 @@ pub(super) fn tell_run(told: &Told, block: u64, run: MessageRun, streams: &Strea
             },
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_only_announced_takes_little_memory() {
-        assert_eq!(first_capacity(64 << 10, 256 << 10), 256 << 10);
-        assert_eq!(first_capacity(64 << 10, 70_000), 70_000);
-        assert_eq!(first_capacity(1, u64::MAX), FIRST_CAPACITY);
-        assert_eq!(first_capacity(usize::MAX, u64::MAX), usize::MAX);
-    }
 }

@@ -151,6 +151,17 @@ impl Sender {
         }
     }
 
+    /// Nothing of what waits on a stream is sent any more; how much of it counted as queued.
+    pub(in crate::session) fn drop_queue(&mut self, id: StreamId, send: &mut SendStream) -> usize {
+        if core::mem::take(&mut send.is_ready) {
+            self.ready.remove(id, send.priority);
+        }
+        if core::mem::replace(&mut send.starved, Starved::No) != Starved::No {
+            self.credit.waiting -= 1;
+        }
+        send.drop_queue()
+    }
+
     /// Streams of a higher priority go first from here on.
     pub(in crate::session) fn set_priority(
         &mut self,

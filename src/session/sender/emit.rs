@@ -294,8 +294,10 @@ impl Sender {
                 continue;
             };
             // What is queued since has numbers beyond those that wait.
-            let queued = stream.send.queue.len() as u64;
-            let next = stream.stats.messages_sent.saturating_sub(queued);
+            let next = stream
+                .stats
+                .messages_sent
+                .saturating_sub(stream.send.unsent());
             self.told.tell(|| Observation::MessagesEncoded {
                 block,
                 messages: member.run(next),

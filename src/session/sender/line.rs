@@ -74,12 +74,29 @@ impl Line {
 
     /// A stream that waits has another priority.
     pub(super) fn reorder(&mut self, id: StreamId, from: Priority, to: Priority) {
-        let class = self.class(from);
-        if let Some(at) = class.iter().position(|waiting| *waiting == id) {
-            class.remove(at);
-            self.len -= 1;
+        if self.remove_behind(id, from) {
             self.push_back((id, to));
         }
+    }
+
+    /// A stream does not wait any more.
+    pub(super) fn remove(&mut self, id: StreamId, priority: Priority) {
+        if self.first.take_if(|(first, _)| *first == id).is_some() {
+            self.len -= 1;
+        } else {
+            self.remove_behind(id, priority);
+        }
+    }
+
+    /// Takes a stream that is not first out of those of its priority; whether it was there.
+    fn remove_behind(&mut self, id: StreamId, priority: Priority) -> bool {
+        let class = self.class(priority);
+        let Some(at) = class.iter().position(|waiting| *waiting == id) else {
+            return false;
+        };
+        class.remove(at);
+        self.len -= 1;
+        true
     }
 
     /// Lets the next stream behind the front go first that `may`, of at most `most`; false without one.
@@ -160,6 +177,16 @@ mod tests {
         assert_eq!(line.front(), Some((id(1), true)));
         line.reorder(id(2), 1, 0);
         assert_eq!(order(line), [(1, 9), (0, 0), (2, 0)]);
+    }
+
+    #[test]
+    fn who_does_not_wait_any_more_leaves_the_line_wherever_it_stands() {
+        let mut line = line(&[(0, 0), (1, 0), (2, 1), (3, 0)]);
+        assert!(line.put_first(64, |it| it == id(3)));
+        line.remove(id(3), 0);
+        line.remove(id(0), 0);
+        line.remove(id(9), 0);
+        assert_eq!(order(line), [(2, 1), (1, 0)]);
     }
 
     #[test]

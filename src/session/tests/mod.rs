@@ -30,6 +30,7 @@ mod model;
 mod observed;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod recalled;
+mod refused;
 mod resume;
 mod runs;
 

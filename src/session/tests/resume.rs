@@ -6,7 +6,7 @@ use crate::wire::{Control, Hello, Resume, Role};
 const TOKEN: [u8; 16] = [9; 16];
 const WITHIN: Duration = Duration::from_secs(20);
 
-fn resumable() -> Pair {
+pub(super) fn resumable() -> Pair {
     let config = config(PolicyConfig::None)
         .retransmit_memory(1 << 20)
         .resume_within(WITHIN)
@@ -15,7 +15,7 @@ fn resumable() -> Pair {
 }
 
 /// The connection ends without a word, and what is on its way is lost.
-fn cut(pair: &mut Pair) {
+pub(super) fn cut(pair: &mut Pair) {
     for end in [&mut pair.a, &mut pair.b] {
         end.input.clear();
         end.session.handle_eof();
@@ -27,14 +27,14 @@ fn cut(pair: &mut Pair) {
 }
 
 /// Both begin another connection, and have not heard of each other yet.
-fn begin(pair: &mut Pair) {
+pub(super) fn begin(pair: &mut Pair) {
     for end in [&mut pair.a, &mut pair.b] {
         let begun = end.session.reconnect(pair.now);
         begun.expect("a session that goes on");
     }
 }
 
-fn reconnect(pair: &mut Pair) {
+pub(super) fn reconnect(pair: &mut Pair) {
     begin(pair);
     pair.settle();
 }

@@ -24,7 +24,7 @@ pub(super) enum Fault {
 use Fault::{Duplicated, Early, Forged, Late, Malformed, Oversized};
 
 pub(super) const FAULTS: [Fault; 6] = [Malformed, Oversized, Early, Late, Duplicated, Forged];
-pub(super) const FRAMES: [&str; 18] = [
+pub(super) const FRAMES: [&str; 19] = [
     "hello",
     "short block",
     "long block",
@@ -39,13 +39,14 @@ pub(super) const FRAMES: [&str; 18] = [
     "define",
     "dictionary",
     "dictionary answer",
+    "stop",
     "credit",
     "blocked",
     "unused",
     "fault",
 ];
 /// The numbers of those that are control frames.
-const KINDS: [u8; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 16];
+const KINDS: [u8; 15] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -99,7 +100,7 @@ fn hello() -> Hello {
                 | Features::RESUME.0,
         ),
         required: Features::default(),
-        max_message: 1 << 20,
+        max_message: PEERS_LONGEST,
         max_block: 1 << 16,
         max_streams: 100,
         window: 1 << 16,
@@ -109,6 +110,9 @@ fn hello() -> Hello {
         resume: None,
     }
 }
+
+/// The longest message that the peer takes.
+const PEERS_LONGEST: u64 = 1 << 20;
 
 pub(super) fn hello_with(change: impl FnOnce(&mut Hello)) -> Vec<u8> {
     let mut hello = hello();
@@ -170,6 +174,10 @@ fn ack(frames: u8) -> Vec<u8> {
 
 fn window(stream: u8, limit: u64) -> Vec<u8> {
     control(6, &join(&[&[stream], &varint(limit)]))
+}
+
+fn stop(stream: u8, messages: u8, reason: u8, given: u64) -> Vec<u8> {
+    control(11, &join(&[&[stream, messages, reason], &varint(given)]))
 }
 
 fn define(group: u8, codec: u8, dictionary: u8) -> Vec<u8> {
@@ -292,7 +300,8 @@ impl Table {
             // With a good one before it.
             let then = |plain| join(&[&opened, &blocks(&[HELLO, plain], form)]);
             self.row(name, Malformed, then(CUT_OFF), TRUNCATED);
-            self.row(name, Oversized, then(ENDLESS), TOO_LARGE);
+            // That ends its stream alone.
+            self.row(name, Oversized, then(ENDLESS), Borne);
             self.row(name, Early, &good, UNEXPECTED);
             let closed = join(&[&opened, one, &close(0), two]);
             self.row(name, Late, closed, UNEXPECTED);
@@ -429,6 +438,24 @@ impl Table {
         self.row(name, Forged, control(7, &[99, 0]), Gone);
     }
 
+    fn of_stops(&mut self) {
+        let name = "stop";
+        let good = stop(THEIRS, 0, 1, PEERS_LONGEST + 1);
+        let body = join(&[&[THEIRS, 0, 1], &varint(PEERS_LONGEST + 1), &[0]]);
+        self.row(name, Malformed, control(11, &body), TRAILING);
+        self.row(name, Malformed, stop(THEIRS, 0, 0, 9), UNKNOWN);
+        self.row(name, Malformed, stop(THEIRS, 0, 2, 9), UNKNOWN);
+        let more = stop(THEIRS, 2, 1, PEERS_LONGEST + 1);
+        self.row(name, Oversized, more, TOO_LARGE);
+        let early = stop(0, 0, 1, PEERS_LONGEST + 1);
+        self.row(name, Early, &early, UNEXPECTED);
+        let late = join(&[&open(0), &close(0), &early]);
+        self.row(name, Late, late, Borne);
+        self.row(name, Duplicated, twice(&good), Borne);
+        let forged = stop(THEIRS, 0, 1, PEERS_LONGEST);
+        self.row(name, Forged, forged, TOO_SMALL);
+    }
+
     fn of_credit(&mut self) {
         let (done, opened) = (done(), open(0));
         let past = varint(1 << 28 | 1);
@@ -460,7 +487,8 @@ impl Table {
         self.row(name, Malformed, blocked(&[0], 0), TOO_SMALL);
         self.row(name, Malformed, control(13, &[0, 9, 0, 0]), TRAILING);
         let longest = varint(MAX_MESSAGE as u64 + 33);
-        self.row(name, Oversized, blocked(&longest, 0), TOO_LARGE);
+        // That ends its stream alone.
+        self.row(name, Oversized, blocked(&longest, 0), Borne);
         self.row(name, Early, control(13, &[0, 9, 0]), UNEXPECTED);
         let late = join(&[&opened, &close(0), &control(13, &[0, 9, 0])]);
         self.row(name, Late, late, UNEXPECTED);
@@ -556,6 +584,7 @@ impl Table {
             define(0, 1, 0),
             offer(1, CONTENT.len() as u64, CONTENT),
             control(10, &[1, 0]),
+            stop(0, 0, 1, PEERS_LONGEST + 1),
             control(12, &[0, 9]),
             control(13, &[0, 9, 0]),
             control(14, &[9]),
@@ -602,6 +631,7 @@ pub(super) fn table() -> Vec<Row> {
     table.control_frames();
     table.of_the_path();
     table.of_streams();
+    table.of_stops();
     table.of_credit();
     table.of_faults();
     table.of_slots();
