@@ -11,6 +11,7 @@ mod plan;
 mod stage;
 mod table;
 mod usage;
+mod wanted;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -119,7 +120,9 @@ MiB         by how much the memory of a process of its own rises for both ends a
 p50, p99    of messages that are asked one by one: until each has come back
 
 The summary has the best peer by time, and its processor time and memory; but of p50 and p99 the
-least that any peer has."
+least that any peer has. It begins with what falls short of what is wanted: of messages of less than
+1 KiB in the mean .65 of the best peer's time at 1 to 100 Mbit/s and .4 at 1 Gbit/s, elsewhere no more
+than its time; no more than the least p50 and p99, nor than that peer's processor time."
     )
 }
 

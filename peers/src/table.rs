@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::contestants::Kind;
 use crate::failure::{Failure, say};
 use crate::plan::{Link, Load};
+use crate::wanted::{Reached, Want, What, judgement};
 
 /// One connection's messages one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -243,18 +244,45 @@ impl Cell<'_> {
         lines
     }
 
+    /// The least time that any peer has in which such a share of messages came back.
+    fn best_trip(&self, share: f64) -> Option<f64> {
+        let peers = self.outcomes.iter().filter(|it| it.kind == Kind::Peer);
+        let trips = peers.filter_map(|outcome| outcome.trip(share));
+        trips.min_by(f64::total_cmp)
+    }
+
+    /// What is wanted of one contestant here, and what it has reached.
+    fn wants(&self, name: &str) -> Vec<Want> {
+        let Some(own) = self.outcomes.iter().find(|outcome| outcome.name == name) else {
+            return Vec::new();
+        };
+        let peer = best(&self.outcomes, Kind::Peer);
+        let of_peer = |of: fn(&Outcome) -> Option<f64>| peer.and_then(|(peer, _)| of(peer));
+        let ratios = [
+            (What::Time, own.seconds(), of_peer(Outcome::seconds)),
+            (What::Median, own.trip(0.5), self.best_trip(0.5)),
+            (What::Percentile99, own.trip(0.99), self.best_trip(0.99)),
+            (
+                What::Processor,
+                own.cpu_seconds(),
+                of_peer(Outcome::cpu_seconds),
+            ),
+        ];
+        let want = |(what, own_has, peer_has): (What, Option<f64>, Option<f64>)| {
+            let reached = match (own_has, peer_has) {
+                (Some(own), Some(peer)) => Reached::Ratio(own / peer),
+                (None, Some(_)) if own.failed.is_some() => Reached::Failed,
+                _ => Reached::Unmeasured,
+            };
+            Want::new(self.load, self.link, what, reached)
+        };
+        ratios.map(want).into()
+    }
+
     /// What one contestant's row of the summary says, and what it is ordered by.
     fn summed(&self, name: &str) -> Option<(f64, Vec<String>)> {
         let own = self.outcomes.iter().find(|outcome| outcome.name == name)?;
         let seconds = own.seconds();
-        let peers = || {
-            let all = self.outcomes.iter();
-            all.filter(|outcome| outcome.kind == Kind::Peer)
-        };
-        let best_trip = |share: f64| {
-            let trips = peers().filter_map(|outcome| outcome.trip(share));
-            trips.min_by(f64::total_cmp)
-        };
         let peer = best(&self.outcomes, Kind::Peer);
         let sketch = best(&self.outcomes, Kind::Sketch);
         let best_seconds = peer.map(|(_, seconds)| seconds);
@@ -269,8 +297,8 @@ impl Cell<'_> {
             or_dash(seconds.map(digits)),
             named(peer),
             ratio(seconds, best_seconds),
-            ratio(own.trip(0.5), best_trip(0.5)),
-            ratio(own.trip(0.99), best_trip(0.99)),
+            ratio(own.trip(0.5), self.best_trip(0.5)),
+            ratio(own.trip(0.99), self.best_trip(0.99)),
             or_dash(own.cpu_seconds().map(|cpu| digits(self.per_gb(cpu)))),
             ratio(own.cpu_seconds(), of_peer(Outcome::cpu_seconds)),
             or_dash(own.memory().map(mebibytes)),
@@ -300,8 +328,8 @@ const HEADING: [&str; 12] = [
     "/ sketch",
 ];
 
-/// For each of the crate's own contestants all cells in one table, those first that take longest beside
-/// the best peer.
+/// For each of the crate's own contestants where it falls short of what is wanted, and all cells in one table, those first that take
+/// longest beside the best peer.
 pub(crate) fn print_summary(cells: &[Cell]) -> Result<(), Failure> {
     for line in summary(cells) {
         say!("{line}")?;
@@ -318,7 +346,10 @@ fn summary(cells: &[Cell]) -> Vec<String> {
     }
     let mut lines = Vec::new();
     for name in own {
-        lines.extend([name.to_owned(), String::new(), row(&HEADING)]);
+        lines.extend([name.to_owned(), String::new()]);
+        let wants: Vec<_> = cells.iter().flat_map(|cell| cell.wants(name)).collect();
+        lines.extend(judgement(&wants));
+        lines.extend([String::new(), row(&HEADING)]);
         lines.push(format!("|---|{}", "--:|".repeat(HEADING.len() - 1)));
         let mut rows: Vec<_> = cells.iter().filter_map(|cell| cell.summed(name)).collect();
         rows.sort_by(|(left, _), (right, _)| right.total_cmp(left));
@@ -482,12 +513,31 @@ mod tests {
         slower.link = Link(None);
         slower.outcomes[3] = outcome("tautline:cost", Kind::Own, &[8.0]);
         let lines = summary(&[cell(&load), slower]);
-        assert_eq!(lines[0], "tautline:cost");
-        assert!(lines[4].starts_with("| some none | 8.00 | 4.00 (ld:lz4) | 2.00 |"));
+        let expected = [
+            "tautline:cost",
+            "",
+            "| short of what is wanted | | wanted | reached |",
+            "|---|---|--:|--:|",
+            "| some none | / peer | 1.00 | 2.000 |",
+            "| some none | p50 / peers | 1.00 | 2.000 |",
+            "| some none | p99 / peers | 1.00 | 2.000 |",
+            "| some none | CPU / that peer | 1.00 | 2.000 |",
+            "",
+            "4 of 8 met",
+            "",
+        ];
+        assert_eq!(lines[..expected.len()], expected);
+        let table = &lines[expected.len()..];
+        assert!(table[2].starts_with("| some none | 8.00 | 4.00 (ld:lz4) | 2.00 |"));
         let expected = "| some 10Mbit | 2.00 | 4.00 (ld:lz4) | 0.50 | 0.50 | 0.75 | 25000000 | 0.50 | \
                         3.0 | 1.00 | 2.50 (sketch:1) | 0.80 |";
-        assert_eq!(lines[5], expected);
+        assert_eq!(table[3], expected);
         assert_eq!(summary(&[]).len(), 0);
+        let mut failed = cell(&load);
+        failed.outcomes[3].failed = Some("it stopped".to_owned());
+        let lines = summary(&[failed]);
+        assert_eq!(lines[4], "| some 10Mbit | / peer | 0.65 | failed |");
+        assert_eq!(lines[9], "0 of 4 met");
     }
 
     #[test]
