@@ -23,7 +23,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt, Stream as _};
 use hdrhistogram::Histogram;
 use tautline::control::PolicyConfig;
-use tautline::session::{SessionConfig, StreamConfig};
+use tautline::session::{Limits, SessionConfig, StreamConfig};
 use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -32,6 +32,8 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Frames = Framed<TcpStream, LengthDelimitedCodec>;
 
+/// As nodes have it.
+const DEFAULT_LONGEST: usize = 16 << 20;
 const SIZES: [usize; 5] = [64, 256, 1 << 10, 16 << 10, 64 << 10];
 /// Buffers of the baseline, both ways: eight times the default of tokio-util, which is slower.
 const FRAMED_BUFFER: usize = 64 << 10;
@@ -117,6 +119,11 @@ impl Plan {
         })
     }
 
+    /// The longest message that is sent, or what is allowed by default: with others, windows are others too.
+    fn longest(&self) -> usize {
+        self.size.unwrap_or(0).max(DEFAULT_LONGEST)
+    }
+
     fn wants(&self, what: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == what)
     }
@@ -127,9 +134,10 @@ fn run(flavor: Flavor, plan: &Plan) -> Result<(), Error> {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     // Named, so that a profile tells the two apart.
     let server = thread::Builder::new().name("server".into());
+    let longest = plan.longest();
     let server = server.spawn(move || -> Result<(), Error> {
         flavor.runtime()?.block_on(async move {
-            let listeners = Servers::start().await?;
+            let listeners = Servers::start(longest).await?;
             send_addresses.send(listeners)?;
             let _ = stopped.await;
             Ok(())
@@ -154,10 +162,12 @@ struct Servers {
     framed: SocketAddr,
     plain: Address,
     checked: Address,
+    longest: usize,
 }
 
-fn node(checksums: bool) -> Result<Node, Error> {
+fn node(checksums: bool, longest: usize) -> Result<Node, Error> {
     let session = SessionConfig::default()
+        .limits(Limits::default().max_message(longest))
         .policy(PolicyConfig::None)
         .checksums(checksums);
     Ok(Node::new(
@@ -166,17 +176,20 @@ fn node(checksums: bool) -> Result<Node, Error> {
 }
 
 impl Servers {
-    async fn start() -> Result<Self, Error> {
+    async fn start(longest: usize) -> Result<Self, Error> {
         Ok(Self {
-            framed: serve_framed().await?,
-            plain: serve_tautline(false).await?,
-            checked: serve_tautline(true).await?,
+            framed: serve_framed(longest).await?,
+            plain: serve_tautline(false, longest).await?,
+            checked: serve_tautline(true, longest).await?,
+            longest,
         })
     }
 }
 
-async fn serve_tautline(checksums: bool) -> Result<Address, Error> {
-    let listener = node(checksums)?.listen(&"127.0.0.1:0".parse()?).await?;
+async fn serve_tautline(checksums: bool, longest: usize) -> Result<Address, Error> {
+    let listener = node(checksums, longest)?
+        .listen(&"127.0.0.1:0".parse()?)
+        .await?;
     let address = listener.local_address()?;
     tokio::spawn(async move {
         while let Ok(connection) = listener.accept().await {
@@ -225,9 +238,12 @@ async fn sink_many(stream: Stream) {
     }
 }
 
-fn framed(socket: TcpStream) -> std::io::Result<Frames> {
+fn framed(socket: TcpStream, longest: usize) -> std::io::Result<Frames> {
     socket.set_nodelay(true)?;
-    let mut frames = Framed::with_capacity(socket, LengthDelimitedCodec::new(), FRAMED_BUFFER);
+    let codec = LengthDelimitedCodec::builder()
+        .max_frame_length(longest)
+        .new_codec();
+    let mut frames = Framed::with_capacity(socket, codec, FRAMED_BUFFER);
     frames.set_backpressure_boundary(FRAMED_BUFFER);
     Ok(frames)
 }
@@ -237,12 +253,12 @@ async fn next(frames: &mut Frames) -> Option<std::io::Result<bytes::BytesMut>> {
     std::future::poll_fn(|cx| std::pin::Pin::new(&mut *frames).poll_next(cx)).await
 }
 
-async fn serve_framed() -> Result<SocketAddr, Error> {
+async fn serve_framed(longest: usize) -> Result<SocketAddr, Error> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
-            let Ok(mut frames) = framed(socket) else {
+            let Ok(mut frames) = framed(socket, longest) else {
                 continue;
             };
             tokio::spawn(async move {
@@ -275,14 +291,20 @@ enum Contestant {
 }
 
 impl Contestant {
-    async fn framed(address: SocketAddr, mode: &'static str) -> Result<Self, Error> {
-        let mut frames = framed(TcpStream::connect(address).await?)?;
+    async fn framed(servers: &Servers, mode: &'static str) -> Result<Self, Error> {
+        let socket = TcpStream::connect(servers.framed).await?;
+        let mut frames = framed(socket, servers.longest)?;
         frames.send(Bytes::from_static(mode.as_bytes())).await?;
         Ok(Self::Framed(Box::new(frames)))
     }
 
-    async fn tautline(address: &Address, checksums: bool, mode: &str) -> Result<Self, Error> {
-        let connection = node(checksums)?.connect(address).await?;
+    async fn tautline(servers: &Servers, checksums: bool, mode: &str) -> Result<Self, Error> {
+        let address = if checksums {
+            &servers.checked
+        } else {
+            &servers.plain
+        };
+        let connection = node(checksums, servers.longest)?.connect(address).await?;
         let stream = connection.open(mode, StreamConfig::default()).await?;
         Ok(Self::Tautline {
             stream,
@@ -293,9 +315,9 @@ impl Contestant {
 
     async fn all(servers: &Servers, mode: &'static str) -> Result<[Self; 3], Error> {
         Ok([
-            Self::framed(servers.framed, mode).await?,
-            Self::tautline(&servers.plain, false, mode).await?,
-            Self::tautline(&servers.checked, true, mode).await?,
+            Self::framed(servers, mode).await?,
+            Self::tautline(servers, false, mode).await?,
+            Self::tautline(servers, true, mode).await?,
         ])
     }
 
@@ -359,10 +381,7 @@ struct Echo {
 }
 
 async fn measure(flavor: Flavor, plan: &Plan, servers: &Servers) -> Result<(), Error> {
-    let sizes = SIZES
-        .into_iter()
-        .filter(|size| plan.size.is_none_or(|only| only == *size));
-    let sizes: Vec<_> = sizes.collect();
+    let sizes = plan.size.map_or(SIZES.to_vec(), |size| vec![size]);
     println!("\n### {flavor:?} thread runtimes, {} rounds\n", plan.rounds);
     if plan.wants("echo") {
         println!(
@@ -381,7 +400,7 @@ async fn measure(flavor: Flavor, plan: &Plan, servers: &Servers) -> Result<(), E
         );
         println!("|--:|--:|--:|--:|--:|--:|--:|--:|");
         let [framed, bare, checked] = Contestant::all(servers, "sink").await?;
-        let many = Contestant::tautline(&servers.checked, true, "many").await?;
+        let many = Contestant::tautline(servers, true, "many").await?;
         let mut contestants = [framed, bare, checked, many];
         for size in &sizes {
             one_way(plan, *size, &mut contestants).await?;
