@@ -66,6 +66,8 @@ pub struct Facts {
     pub paranoid: Option<i32>,
     /// System calls of this process are filtered.
     pub seccomp: bool,
+    /// That setting forbids it nothing: it has `CAP_PERFMON` or `CAP_SYS_ADMIN`, and of the system, not of a user namespace alone.
+    pub privileged: bool,
 }
 
 /// Counters of events, in groups that count at the same time or not at all.

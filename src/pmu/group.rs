@@ -326,28 +326,43 @@ impl<C: Counters> Opener<'_, C> {
             Ok(counter) => return Ok((counter, None)),
             Err(error) => error,
         };
-        let facts = self.counters.facts();
-        let reason = judge(&error, event, self.place, &facts);
-        match reason {
-            Reason::Paranoid { level } if means_something_in_programs(event) => {
-                let event = event.with(Privilege::User);
-                match self.counters.open(&event, task, leader) {
-                    Ok(counter) => Ok((counter, Some(Reason::UserOnly { level }))),
-                    Err(_) => Err(reason),
-                }
-            }
-            _ if is_too_many(&error) && leader.is_some() => {
-                // Alone it may do: then it is the group that it does not fit in.
-                match self.counters.open(event, task, None) {
-                    Ok(counter) => {
-                        self.counters.close(counter);
-                        Err(Reason::TooMany { events: 0, fit: 0 })
-                    }
-                    Err(_) => Err(reason),
-                }
-            }
-            _ => Err(reason),
+        let reason = judge(&error, event, self.place, &self.counters.facts());
+        if let Reason::Paranoid { level } = reason {
+            return self.open_for_programs(event, task, leader, level);
         }
+        if is_too_many(&error) && leader.is_some() {
+            // Alone it may do: then it is the group that it does not fit in.
+            if let Ok((counter, _)) = self.open(event, task, None) {
+                self.counters.close(counter);
+                return Err(Reason::TooMany { events: 0, fit: 0 });
+            }
+        }
+        Err(reason)
+    }
+
+    /// An event that may not be counted in the kernel, or not at all: that setting is asked after first, whatever else there is to say.
+    fn open_for_programs(
+        &mut self,
+        event: &EventCode,
+        task: Task,
+        leader: Option<CounterId>,
+        level: i32,
+    ) -> Result<(CounterId, Option<Reason>), Reason> {
+        if event.privilege == Privilege::User {
+            // Up to 2 it is no more than the process, which is another user's.
+            let is_of_others = level <= 2 && matches!(task, Task::Thread(_));
+            return Err(if is_of_others {
+                Reason::NotPermitted
+            } else {
+                Reason::Paranoid { level }
+            });
+        }
+        let (counter, _) = self.open(&event.with(Privilege::User), task, leader)?;
+        if means_something_in_programs(event) {
+            return Ok((counter, Some(Reason::UserOnly { level })));
+        }
+        self.counters.close(counter);
+        Err(Reason::Paranoid { level })
     }
 }
 
@@ -493,6 +508,39 @@ mod tests {
         let counts = collect(&mut set, &mut fake);
         assert_eq!((counts[0].value(), counts[2].value()), (None, None));
         assert!(counts[1].value().is_some_and(|value| value > 0.0));
+    }
+
+    #[test]
+    fn where_the_kernel_is_not_counted_what_else_is_wrong_is_said_all_the_same() {
+        let mut fake = Fake::with_counters(3);
+        fake.facts.paranoid = Some(2);
+        let set = OpenSet::open(&mut fake, &events(&HARDWARE), true, CPU, None);
+        let reason = Reason::TooMany { events: 4, fit: 3 };
+        assert_eq!(set.reasons, [Some(reason); 4]);
+        assert_eq!(fake.open_counters(), 0);
+
+        let mut fake = Fake::with_counters(0);
+        fake.facts.paranoid = Some(2);
+        let set = OpenSet::open(&mut fake, &events(&HARDWARE[..1]), true, CPU, None);
+        assert_eq!(set.reasons, [Some(Reason::NoPmu)]);
+    }
+
+    #[test]
+    fn what_is_refused_although_the_setting_allows_it_is_others() {
+        let mut codes = events(&["page-faults", "context-switches", "page-faults"]);
+        codes[2] = codes[2].map(|event| event.with(Privilege::User));
+        for (level, place, reason) in [
+            (2, Place::Process(7), Reason::NotPermitted),
+            (2, CPU, Reason::Paranoid { level: 2 }),
+            (3, Place::Process(7), Reason::Paranoid { level: 3 }),
+            (0, Place::Process(7), Reason::NotPermitted),
+        ] {
+            let mut fake = Fake::with_counters(0);
+            fake.refuses = Some(errno::EACCES);
+            fake.facts.paranoid = Some(level);
+            let set = OpenSet::open(&mut fake, &codes, true, place, None);
+            assert_eq!(set.reasons, [Some(reason); 3], "{level} {place}");
+        }
     }
 
     #[test]

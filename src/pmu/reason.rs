@@ -6,7 +6,7 @@ use std::io;
 use thiserror::Error;
 
 use super::counters::Facts;
-use super::event::EventCode;
+use super::event::{EventCode, EventSource};
 
 /// Whose events are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,7 +81,7 @@ pub enum Reason {
     },
     /// Counters that somebody else keeps, such as the watchdog.
     #[error(
-        "its counters were never free: somebody else keeps them (the NMI watchdog, another profiler), or the set has too many events"
+        "no counter was ever free for it: somebody else keeps them (the NMI watchdog, another profiler), or the set has too many events"
     )]
     NeverFree,
     /// Only what programs do is counted.
@@ -90,8 +90,8 @@ pub enum Reason {
         /// What it is set to.
         level: i32,
     },
-    /// There is no such process any more.
-    #[error("the process has exited")]
+    /// There is no such process, or not any more.
+    #[error("there is no such process, or it has exited")]
     Exited,
     /// The processor is not there, or switched off.
     #[error("the processor is offline, or there is none of this number")]
@@ -138,6 +138,7 @@ pub(super) mod errno {
     pub(crate) const ENOENT: i32 = 2;
     pub(crate) const ESRCH: i32 = 3;
     pub(crate) const EACCES: i32 = 13;
+    pub(crate) const EBUSY: i32 = 16;
     pub(crate) const ENODEV: i32 = 19;
     pub(crate) const EINVAL: i32 = 22;
     pub(crate) const ENOSPC: i32 = 28;
@@ -160,19 +161,26 @@ pub(super) fn judge(error: &io::Error, event: &EventCode, place: Place, facts: &
         {
             Reason::NoPmu
         }
-        errno::ENODEV if matches!(place, Place::Cpu(_)) && !event.source.is_hardware() => {
+        errno::ENODEV if matches!(place, Place::Cpu(_)) => Reason::Offline,
+        // One of a number that this kernel can never have. Of the kernel's own events nothing else is refused so.
+        errno::EINVAL
+            if matches!(place, Place::Cpu(_)) && event.source == EventSource::Software =>
+        {
             Reason::Offline
         }
         errno::ENOENT | errno::EOPNOTSUPP | errno::EINVAL | errno::ENODEV => Reason::Unsupported,
         errno::ENODATA => Reason::NotRecorded,
         errno::ESRCH => Reason::Exited,
         errno::EMFILE | errno::ENFILE => Reason::TooManyFiles,
+        errno::ENOSPC | errno::EBUSY => Reason::NeverFree,
         // A filter may answer with any number; these are what the usual ones give.
         errno::EPERM | errno::ENOSYS if facts.seccomp => Reason::Seccomp,
+        // The kernel's own word for it, but not to whom it forbids nothing.
+        errno::EACCES if facts.seccomp && facts.privileged => Reason::Seccomp,
         errno::ENOSYS => Reason::NoPerf,
         errno::EACCES | errno::EPERM => match facts.paranoid {
             // 2 and above forbid the kernel's events, 1 and above whole processors.
-            Some(level) if level >= 1 => Reason::Paranoid { level },
+            Some(level) if level >= 1 && !facts.privileged => Reason::Paranoid { level },
             _ => Reason::NotPermitted,
         },
         errno => Reason::Other { errno },
@@ -199,6 +207,10 @@ mod tests {
             seccomp: true,
             ..strict
         };
+        let privileged = Facts {
+            privileged: true,
+            ..filtered
+        };
         for (number, event, place, facts, expected) in [
             (errno::ENOENT, hardware, process, none, Reason::NoPmu),
             (errno::ENOENT, hardware, process, pmu, Reason::Unsupported),
@@ -219,6 +231,23 @@ mod tests {
                 filtered,
                 Reason::Paranoid { level: 2 },
             ),
+            (errno::EACCES, software, cpu, privileged, Reason::Seccomp),
+            (
+                errno::EACCES,
+                software,
+                process,
+                Facts {
+                    seccomp: false,
+                    ..privileged
+                },
+                Reason::NotPermitted,
+            ),
+            (errno::ENODEV, hardware, cpu, pmu, Reason::Offline),
+            (errno::ENODEV, hardware, process, pmu, Reason::Unsupported),
+            (errno::EINVAL, software, cpu, none, Reason::Offline),
+            (errno::EINVAL, software, process, none, Reason::Unsupported),
+            (errno::ENOSPC, hardware, cpu, pmu, Reason::NeverFree),
+            (errno::EBUSY, hardware, cpu, pmu, Reason::NeverFree),
             (errno::EPERM, software, process, none, Reason::NotPermitted),
             (errno::ENOSYS, software, process, none, Reason::NoPerf),
             (errno::ESRCH, software, process, none, Reason::Exited),

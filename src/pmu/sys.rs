@@ -103,6 +103,8 @@ pub struct Perf {
     open: Vec<Option<Open>>,
     free: Vec<u32>,
     facts: Facts,
+    /// From this number on, descriptors are left to others.
+    spare_from: u64,
     /// What the clock of notes shows more than that of who asks, nanoseconds: the least that was seen, for the one is read after the other.
     ahead: u64,
 }
@@ -121,6 +123,7 @@ impl Perf {
             open: Vec::new(),
             free: Vec::new(),
             facts: facts(Path::new("/")),
+            spare_from: spare_from(),
             ahead: u64::MAX,
         }
     }
@@ -128,6 +131,17 @@ impl Perf {
     fn counter(&self, counter: CounterId) -> io::Result<&Open> {
         let open = self.open.get(counter.0 as usize).and_then(Option::as_ref);
         open.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// A counter, unless it takes what others need: whoever counts has also to see what there is to count, and to write it.
+    fn spare(&self, file: File) -> io::Result<File> {
+        // The system gives the lowest number that is free.
+        let number = u64::try_from(file.as_raw_fd()).unwrap_or(0);
+        if number < self.spare_from {
+            Ok(file)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EMFILE))
+        }
     }
 
     fn keep(&mut self, file: File, ring: Option<Ring>) -> CounterId {
@@ -192,7 +206,7 @@ impl Counters for Perf {
                 leader.file.as_raw_fd()
             }
         };
-        let file = open(&attributes, process, cpu, group)?;
+        let file = self.spare(open(&attributes, process, cpu, group)?)?;
         Ok(self.keep(file, None))
     }
 
@@ -209,7 +223,7 @@ impl Counters for Perf {
             ..Attributes::default()
         };
         attributes.set_clock();
-        let file = open(&attributes, -1, number_of(cpu)?, -1)?;
+        let file = self.spare(open(&attributes, -1, number_of(cpu)?, -1)?)?;
         let records = KEPT.as_nanos() / period.as_nanos().max(1);
         let records = usize::try_from(records).unwrap_or(usize::MAX);
         let ring = Ring::map(&file, records.saturating_add(1).saturating_mul(MAX_RECORD))?;
@@ -276,7 +290,8 @@ impl Counters for Perf {
     fn is_present(&mut self, place: Place) -> bool {
         match place {
             Place::Process(process) => is_running(process),
-            Place::Cpu(cpu) => self.online().is_ok_and(|online| online.contains(&cpu)),
+            // Where nobody says which there are, that one cannot be opened tells.
+            Place::Cpu(cpu) => self.online().map_or(true, |online| online.contains(&cpu)),
         }
     }
 
@@ -291,13 +306,27 @@ impl Counters for Perf {
     }
 
     fn online(&mut self) -> io::Result<Vec<u32>> {
-        let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
-        parse_list(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        match fs::read_to_string("/sys/devices/system/cpu/online") {
+            Ok(text) => parse_list(&text).ok_or_else(|| io::ErrorKind::InvalidData.into()),
+            // Some containers have no /sys.
+            Err(error) => {
+                let stat = fs::read_to_string("/proc/stat").ok();
+                stat.as_deref().and_then(parse_stat).ok_or(error)
+            }
+        }
     }
 
     fn facts(&self) -> Facts {
         self.facts
     }
+}
+
+/// As many as what else a monitor has open takes: where it writes to, who asks for metrics, files of `/proc` while they are read. Arbitrary.
+const SPARE: u64 = 16;
+
+fn spare_from() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(u64::MAX, |limit| limit.saturating_sub(SPARE))
 }
 
 fn number_of(cpu: u32) -> io::Result<i32> {
@@ -336,15 +365,24 @@ fn control(counter: &File, request: libc::Ioctl) -> io::Result<()> {
 
 /// Whether there is such a process, which has not ended (a process that nobody has waited for has).
 fn is_running(process: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else {
-        return false;
+    // The name, in parentheses, may hold anything, and need not be text.
+    let stat = match fs::read(format!("/proc/{process}/stat")) {
+        Ok(stat) => stat,
+        // Whatever else keeps it from being read, it is there.
+        Err(error) => {
+            return error.kind() != io::ErrorKind::NotFound
+                && error.raw_os_error() != Some(libc::ESRCH);
+        }
     };
-    // The name, in parentheses, may hold anything.
-    let state = stat
-        .rsplit_once(')')
-        .and_then(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, None | Some('Z' | 'X' | 'x'))
+    let end = stat.iter().rposition(|byte| *byte == b')');
+    let state = end.and_then(|end| stat[end + 1..].trim_ascii_start().first());
+    !matches!(state, None | Some(b'Z' | b'X' | b'x'))
 }
+
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_PERFMON: u64 = 1 << 38;
+/// What the system's own user namespace shows: each user as himself.
+const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 
 fn facts(root: &Path) -> Facts {
     let devices = fs::read_dir(root.join("sys/bus/event_source/devices"));
@@ -358,13 +396,16 @@ fn facts(root: &Path) -> Facts {
     };
     let paranoid = fs::read_to_string(root.join("proc/sys/kernel/perf_event_paranoid"));
     let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
-    let seccomp = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Seccomp:"));
+    let of = |name| status.lines().find_map(|line| line.strip_prefix(name));
+    let seccomp: Option<&str> = of("Seccomp:");
+    let capabilities = of("CapEff:").and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    let users = fs::read_to_string(root.join("proc/self/uid_map")).unwrap_or_default();
     Facts {
         pmu: devices.is_ok_and(|mut devices| devices.any(is_pmu)),
         paranoid: paranoid.ok().and_then(|level| level.trim().parse().ok()),
         seccomp: seccomp.is_some_and(|mode| mode.trim() != "0"),
+        privileged: capabilities.is_some_and(|set| set & (CAP_PERFMON | CAP_SYS_ADMIN) != 0)
+            && users.split_whitespace().eq(ALL_USERS),
     }
 }
 
@@ -383,6 +424,15 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
+/// Those that `/proc/stat` has a line of.
+fn parse_stat(text: &str) -> Option<Vec<u32>> {
+    let words = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("cpu")?.split(' ').next());
+    let numbers: Vec<u32> = words.filter_map(|word| word.parse().ok()).collect();
+    (!numbers.is_empty()).then_some(numbers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,6 +444,9 @@ mod tests {
         assert_eq!(parse_list("3-1"), None);
         assert_eq!(parse_list("0-4294967295"), None);
         assert_eq!(parse_list("x"), None);
+        let stat = "cpu  9 8 7\ncpu0 1 2 3\ncpu12 4 5 6\nintr 1\n";
+        assert_eq!(parse_stat(stat), Some(vec![0, 12]));
+        assert_eq!(parse_stat("intr 1\n"), None);
     }
 
     #[test]
@@ -415,8 +468,22 @@ mod tests {
             pmu: true,
             paranoid: Some(-1),
             seccomp: true,
+            privileged: false,
         };
         assert_eq!(facts(root.path()), expected);
+        let privileged = Facts {
+            privileged: true,
+            ..expected
+        };
+        let status = "CapEff:\t000001fffeffffff\nSeccomp:\t2\n";
+        write("proc/self/status", status);
+        for (users, expected) in [
+            ("         0          0 4294967295\n", privileged),
+            ("         0       1000          1\n", expected),
+        ] {
+            write("proc/self/uid_map", users);
+            assert_eq!(facts(root.path()), expected, "{users}");
+        }
     }
 
     #[test]

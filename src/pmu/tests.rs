@@ -169,7 +169,7 @@ fn settings_that_cannot_be_are_refused() {
     );
     assert!(
         refused(config(TWO).process(9))
-            .contains("process 9 cannot be watched: the process has exited")
+            .contains("process 9 cannot be watched: there is no such process")
     );
     assert!(refused(config(TWO).cpu(0).slots(0)).contains("0 slots"));
     assert!(refused(config(TWO).cpu(0).slots(usize::MAX)).contains("slots"));
