@@ -251,6 +251,24 @@ fn a_processor_that_goes_offline_comes_back() {
 }
 
 #[test]
+fn a_processor_that_is_said_to_be_there_and_is_not_is_awaited() {
+    let mut fake = Fake::with_counters(4);
+    fake.refuses = Some(reason::errno::ENODEV);
+    let mut monitor = monitor(config(TWO).cpu(0), fake);
+    assert!(!monitor.counts_events());
+    assert!(!monitor.missing().is_empty());
+    run_slowly(&mut monitor, 1..=12);
+    assert_eq!(monitor.take_notices().count(), 0);
+    assert!(monitor.store().is_empty());
+    monitor.counters_mut().refuses = None;
+    run_slowly(&mut monitor, 13..=22);
+    let notices: Vec<_> = monitor.take_notices().collect();
+    assert_eq!(notices, [Notice::Online(0)]);
+    assert!(monitor.counts_events());
+    assert!(samples(&monitor).last().unwrap().counts()[0].count > 0);
+}
+
+#[test]
 fn counters_that_are_never_free_are_named() {
     // Two events that take turns with a group that is too long to ever run with another.
     let sets = "[[sets]]\nname = 'a'\nevents = ['cycles', 'page-faults']\ngroup = false";

@@ -61,6 +61,12 @@ impl Watched {
     }
 }
 
+/// Whether of a processor nothing could be opened, since it is not there.
+fn is_offline(sets: &[OpenSet]) -> bool {
+    let mut reasons = sets.iter().flat_map(|set| &set.reasons);
+    !sets.iter().any(OpenSet::is_open) && reasons.any(|reason| *reason == Some(Reason::Offline))
+}
+
 /// Whether nothing was there to be counted.
 fn is_idle(counts: &[Count]) -> bool {
     counts
@@ -163,11 +169,13 @@ impl<C: Counters> Monitor<C> {
         };
         for &place in &config.places {
             let sets = monitor.open(place);
+            // Said to be there, and is not: it may come.
+            let is_gone = is_offline(&sets);
             monitor.watched.push(Watched {
                 place,
-                is_gone: false,
+                is_gone,
                 sets,
-                idle_since: None,
+                idle_since: is_gone.then_some(now),
                 sampled_until: now,
             });
         }
@@ -372,6 +380,9 @@ impl<C: Counters> Monitor<C> {
                 }
                 (true, true) => {
                     let sets = self.open(place);
+                    if is_offline(&sets) {
+                        continue;
+                    }
                     sets[self.current].start(&mut self.counters);
                     let watched = &mut self.watched[index];
                     (watched.sets, watched.is_gone, watched.idle_since) = (sets, false, None);
@@ -407,6 +418,12 @@ impl<C: Counters> Monitor<C> {
     /// What was asked for and is not counted, and why, as it was when the monitor began.
     pub fn missing(&self) -> &[Missing] {
         &self.missing
+    }
+
+    /// Whether anything but gauges is counted anywhere now.
+    pub fn counts_events(&self) -> bool {
+        let mut sets = self.watched.iter().flat_map(|watched| &watched.sets);
+        sets.any(OpenSet::is_open)
     }
 
     /// What should have been counted for a second or longer and never was: others keep its counters.
