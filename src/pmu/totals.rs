@@ -76,6 +76,18 @@ impl Totals {
         self.compute(layout, layout.sets().sets()[self.set].metrics().get(index)?)
     }
 
+    /// Of the layout's gauge with this index: added up like the events if it counts, else the mean. `None` if it never had a value.
+    pub fn gauge(&self, layout: &Layout, index: usize) -> Option<f64> {
+        let &(sum, count) = self.gauges.get(index)?;
+        let mean = (count > 0).then(|| sum / count as f64)?;
+        // Samples without a value are taken to have had the mean.
+        Some(if layout.is_count(index) {
+            mean * self.samples as f64
+        } else {
+            mean
+        })
+    }
+
     pub(super) fn compute(&self, layout: &Layout, metric: &super::sets::Metric) -> Option<f64> {
         if self.samples == 0 {
             return None;
@@ -83,19 +95,7 @@ impl Totals {
         let used = layout.used_gauges(self.set);
         metric.value(
             |event| self.event(event),
-            // Added up like the events: those that count are, and of the others a metric has the mean.
-            |gauge| {
-                let index = used[gauge]?;
-                let (sum, count) = self.gauges[index];
-                let is_count = layout.is_count(index);
-                let mean = (count > 0).then(|| sum / count as f64)?;
-                // Samples without a value are taken to have had the mean.
-                Some(if is_count {
-                    mean * self.samples as f64
-                } else {
-                    mean
-                })
-            },
+            |gauge| self.gauge(layout, used[gauge]?),
             self.time.as_secs_f64(),
         )
     }

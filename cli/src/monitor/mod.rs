@@ -116,9 +116,20 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(arguments: &MonitorArguments) -> Result<(), Failure> {
+    raise_limit_of_files();
     let is_interrupted = Arc::new(AtomicBool::new(false));
     watch_for_signals(&is_interrupted)?;
     count(arguments, &is_interrupted)
+}
+
+/// Each counter is an open file: as many as this user may have.
+fn raise_limit_of_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let current = maximum;
+    // Without that it stays as it is; what it is too low for is said.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
 }
 
 /// A thread of its own, so that the one that counts is asked for nothing else.
@@ -187,7 +198,7 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
             .map_err(|error| Failure::of(&format!("metrics at {address}"), &error))
     });
     let server = server.transpose()?;
-    report::missing(monitor.missing());
+    report::missing(&monitor);
     if arguments.kernel_timer && !monitor.is_sampled() {
         eprintln!(
             "tautline: the kernel takes no samples: for that, one set (--only), whose events are counted together, ten times a second or more often, and a processor's clock that may be counted; a thread takes them"
@@ -399,7 +410,7 @@ fn replay(
         }
         config.slots(arguments.slots)
     })?;
-    report::missing(monitor.missing());
+    report::missing(&monitor);
     let mut recorder = Recorder::begin(arguments, format, &monitor, &preamble)?;
     while monitor.replay_tick() {
         if monitor.ticks() % 64 == 0 {

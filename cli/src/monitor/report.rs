@@ -1,42 +1,79 @@
 //! What the monitor says to people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tautline::pmu::{
-    CacheSizes, Calibration, Counters, CpiStack, Cursor, EventSets, Missing, Monitor, Names, Place,
-    ProbeEffect, Reason,
+    CacheSizes, Calibration, Counters, CpiStack, Cursor, EventSets, Layout, Missing, Monitor,
+    Names, Place, ProbeEffect, Reason,
 };
 
 use crate::failure::{Failure, say};
 use crate::text::{self, number};
 
+/// At so many places something is missing, and these are named; of more, the first.
+const PLACES: usize = 3;
+
 /// The names of what is missing, by the reason for it.
 pub(crate) fn by_reason(missing: &[Missing]) -> BTreeMap<String, Vec<String>> {
-    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut by_reason: BTreeMap<String, Vec<(String, BTreeSet<Place>)>> = BTreeMap::new();
     for missing in missing {
-        let mut name = missing.name.clone();
-        if let Some(place) = missing.place {
-            name = format!("{name} ({place})");
-        }
-        let is_of_set = matches!(missing.reason, Reason::TooMany { .. });
-        if is_of_set {
-            name = format!("{name} of set {}", missing.set);
-        }
+        let (name, place) = match (missing.reason, missing.place) {
+            // Then it is all of it.
+            (Reason::Offline | Reason::Exited, Some(place)) => (place.to_string(), None),
+            (Reason::TooMany { .. }, place) => {
+                (format!("{} of set {}", missing.name, missing.set), place)
+            }
+            (_, place) => (missing.name.clone(), place),
+        };
         let names = by_reason.entry(missing.reason.to_string()).or_default();
-        if !names.contains(&name) {
-            names.push(name);
+        let known = names.iter().position(|(known, _)| *known == name);
+        let index = known.unwrap_or(names.len());
+        if known.is_none() {
+            names.push((name, BTreeSet::new()));
         }
+        names[index].1.extend(place);
     }
+    let named = |names: Vec<_>| names.into_iter().map(|(name, places)| at(name, &places));
+    let by_reason = by_reason.into_iter();
     by_reason
+        .map(|(reason, names)| (reason, named(names).collect()))
+        .collect()
 }
 
-/// What is missing, on stderr: a line for each reason.
-pub(crate) fn missing(missing: &[Missing]) {
+fn at(name: String, places: &BTreeSet<Place>) -> String {
+    if places.is_empty() {
+        return name;
+    }
+    let named: Vec<_> = places.iter().take(PLACES).map(Place::to_string).collect();
+    let more = match places.len().saturating_sub(PLACES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{name} ({}{more})", named.join(", "))
+}
+
+fn not_counted(missing: &[Missing]) {
     for (reason, names) in by_reason(missing) {
         eprintln!("tautline: not counted: {}: {reason}", names.join(", "));
     }
-    if !missing.is_empty() {
+}
+
+/// What is missing, on stderr: a line for each reason, and what there is all the same.
+pub(crate) fn missing<C: Counters>(monitor: &Monitor<C>) {
+    if monitor.missing().is_empty() {
+        return;
+    }
+    not_counted(monitor.missing());
+    let gauges = monitor.layout().gauges();
+    if monitor.counts_events() {
         eprintln!("tautline: all else is counted");
+    } else if gauges.is_empty() {
+        eprintln!("tautline: no event is counted at all");
+    } else {
+        eprintln!(
+            "tautline: no event is counted at all; software metrics are, all the same: {}",
+            gauges.join(", ")
+        );
     }
 }
 
@@ -67,6 +104,7 @@ impl Report {
             cursor = cursor.next();
         }
         self.cursor = cursor;
+        let mut is_silent = true;
         for ((_, place), cursor) in newest {
             let Some(sample) = store.get(layout, cursor) else {
                 continue;
@@ -83,6 +121,7 @@ impl Report {
             if values.is_empty() {
                 continue;
             }
+            is_silent = false;
             let scaled = match sample.share() {
                 Some(share) if share < 0.995 => {
                     format!(" (counted {:.0} % of the time)", 100.0 * share)
@@ -96,8 +135,50 @@ impl Report {
                 values.join(", ")
             )?;
         }
-        Ok(())
+        match store.get(layout, store.newest()) {
+            Some(sample) if is_silent => {
+                let values = gauges(layout, |index| sample.gauge(index));
+                let at = sample.head().at.as_secs_f64();
+                match values.as_str() {
+                    "" => Ok(()),
+                    values => say!("{at:9.3} s  software metrics: {values}"),
+                }
+            }
+            _ => Ok(()),
+        }
     }
+}
+
+/// Those of the software metrics that have a value.
+fn gauges(layout: &Layout, value: impl Fn(usize) -> Option<f64>) -> String {
+    let names = layout.gauges().iter().enumerate();
+    let values: Vec<_> = names
+        .filter_map(|(index, name)| Some(format!("{name} {}", number(value(index)?))))
+        .collect();
+    values.join(", ")
+}
+
+/// A gauge over the whole time: they are the same at all places, so at the one that was watched longest.
+fn whole<C: Counters>(monitor: &Monitor<C>, gauge: usize) -> Option<f64> {
+    let (layout, totals) = (monitor.layout(), monitor.totals());
+    let mut samples: BTreeMap<Place, u64> = BTreeMap::new();
+    for of_set in totals {
+        *samples.entry(of_set.place).or_default() += of_set.samples;
+    }
+    let (place, _) = samples.into_iter().max_by_key(|(_, samples)| *samples)?;
+    let there = totals.iter().filter(|totals| totals.place == place);
+    let known = there.filter_map(|totals| Some((totals.gauge(layout, gauge)?, totals.samples)));
+    let (sum, weighted, samples) = known.fold((0.0, 0.0, 0), |sums, (value, samples)| {
+        let weighted = value * samples as f64;
+        (sums.0 + value, sums.1 + weighted, sums.2 + samples)
+    });
+    (samples > 0).then(|| {
+        if layout.is_count(gauge) {
+            sum
+        } else {
+            weighted / samples as f64
+        }
+    })
 }
 
 /// All that was counted, and the stack; whether there is one.
@@ -131,6 +212,10 @@ pub(crate) fn summary<C: Counters>(
             )?;
         }
     }
+    match gauges(layout, |index| whole(monitor, index)).as_str() {
+        "" => {}
+        values => say!("  software metrics: {values}")?,
+    }
     let mut has_stack = false;
     for place in places {
         if let Some(stack) = CpiStack::of(place, monitor.totals(), layout, &penalty) {
@@ -138,7 +223,7 @@ pub(crate) fn summary<C: Counters>(
             has_stack = true;
         }
     }
-    missing(&monitor.never_free());
+    not_counted(&monitor.never_free());
     let (samples, kept) = (monitor.store().end().number(), monitor.store().len());
     say!(
         "{samples} samples, the newest {kept} in memory ({} at most)",
