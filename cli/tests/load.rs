@@ -471,6 +471,23 @@ fn what_becomes_of_the_messages_of_a_drive_is_in_an_event_log() {
 }
 
 #[test]
+fn what_a_leech_of_the_network_sends_is_in_an_event_log() {
+    let echo = Echo::start_unguarded();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("events");
+    let file = file.to_str().expect("text");
+    let option = format!("--event-log={file}");
+    let leech = ["--leech", "network:0.05", "--to", &echo.address];
+    let begin = ["load", "run", "--for", "0.3", &option];
+    let output = run(&[&begin[..], &leech].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = dumped(file);
+    for event in ["leech.worked", "message.queued", "block.written"] {
+        assert!(of(&rows, event).count() > 0, "{event}: {rows:?}");
+    }
+}
+
+#[test]
 fn leeches_of_a_running_process_are_looked_at_from_outside() {
     let mut load = start(&[
         "load",

@@ -16,7 +16,7 @@ use crate::loadgen::intensity::Intensity;
 use crate::loadgen::recording::LeechEvents;
 use crate::loadgen::resource::Resource;
 use crate::session::StreamConfig;
-use crate::transport::{Address, Connection, Node, NodeConfig, Stream};
+use crate::transport::{Address, Connection, Node, NodeConfig, NodeError, Stream};
 
 /// How long a batch waits for room at most: a window of the leech, so that wishes are looked at as often as otherwise.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -81,7 +81,7 @@ impl NetworkConfig {
         self
     }
 
-    /// As [`LeechConfig::event_log`](super::LeechConfig::event_log).
+    /// As [`LeechConfig::event_log`](super::LeechConfig::event_log). Where the area has the transport's events too, its node records these.
     #[cfg(feature = "eventlog")]
     #[must_use]
     pub fn event_log(mut self, log: crate::eventlog::EventLog) -> Self {
@@ -111,11 +111,26 @@ impl Leech {
         let events = super::events_of(event_log.as_ref(), asked.resource)?;
         #[cfg(not(feature = "eventlog"))]
         let events = LeechEvents;
+        let make = move || {
+            #[cfg(feature = "eventlog")]
+            if let Some(log) = event_log {
+                // It need not have the events of nodes.
+                match Node::new(settings().event_log(log)) {
+                    Err(NodeError::EventLog) => {}
+                    made => return made,
+                }
+            }
+            Node::new(settings())
+        };
         Self::spawn(asked, None, events, move || {
-            Network::connect(&address, message_len)
+            Network::connect(make, &address, message_len)
                 .map(|network| Box::new(network) as Box<dyn Work>)
         })
     }
+}
+
+fn settings() -> NodeConfig {
+    NodeConfig::default().guard(None)
 }
 
 #[derive(Debug)]
@@ -130,11 +145,15 @@ struct Network {
 }
 
 impl Network {
-    fn connect(address: &Address, message_len: usize) -> Result<Self, LeechError> {
+    fn connect(
+        node: impl FnOnce() -> Result<Node, NodeError>,
+        address: &Address,
+        message_len: usize,
+    ) -> Result<Self, LeechError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| LeechError::Thread { source })?;
         let (node, connection, stream) = runtime.block_on(async {
-            let node = Node::new(NodeConfig::default().guard(None))?;
+            let node = node()?;
             let connection = node.connect(address).await?;
             let stream = connection.open("leech", StreamConfig::default()).await?;
             stream.set_policy(PolicyConfig::None);
