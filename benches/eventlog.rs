@@ -119,6 +119,32 @@ fn costs(batches: usize) {
     }
 }
 
+/// What points of leeches and drives add that are off, ns: asked whether they are on, as a leech's are, and recorded with three arguments, as a drive's.
+fn off(batches: usize) {
+    let log = Some(log(65536, None).recorder());
+    let native = nanos(batches, |number| {
+        black_box(work(number));
+    });
+    let asked = nanos(batches, |number| {
+        let worked = work(number);
+        if black_box(&log).as_ref().is_some_and(|log| log.is_on(EVENT)) {
+            black_box(worked);
+        }
+    });
+    let recorded = nanos(batches, |number| {
+        let worked = work(number);
+        if let Some(log) = black_box(&log) {
+            let arguments = [7, number, worked.saturating_sub(number)];
+            log.record_with(EVENT, Domain::new(3), worked, Domain::new(3), arguments);
+        }
+    });
+    println!(
+        "\nPoints of leeches and drives that are off add {:.2} ns (asked) and {:.2} ns (recorded) to {native:.2} ns of work",
+        asked - native,
+        recorded - native
+    );
+}
+
 /// Producers beside each other, each on a processor of its own: ns an event of each.
 fn beside(batches: usize, producers: usize) -> Vec<f64> {
     let log = log(65536, Some(RowFormat::new(Fields::ALL, Stamp::Cycles)));
@@ -262,6 +288,7 @@ fn main() {
         (20_000, 100_000)
     };
     costs(batches);
+    off(batches);
     let alone = beside(batches, 1)[0];
     let both = beside(batches, 2);
     println!(
