@@ -40,6 +40,6 @@ pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, R
 pub use self::shares::{HistoryShareStats, HistoryShares, HistoryTerms, HistoryUse, HolderId};
 pub use self::socket::SocketSample;
 pub(crate) use self::spending::BurstTime;
-pub use self::spending::MAX_INLINE;
+pub use self::spending::{MAX_INLINE, PARALLEL_FROM};
 pub use self::texture::Texture;
 pub(crate) use self::texture::TextureLook;

@@ -8,6 +8,9 @@ use crate::units::{CpuLoad, Time, saturating_nanos};
 /// Codec work that is likely to take longer leaves the thread that drives the session, so that other tasks get their turn
 /// (architecture.md, invariant 6): it is handed to a worker and back.
 pub const MAX_INLINE: Duration = Duration::from_micros(100);
+/// Of codec work that is likely to take longer than this, several blocks may be done at once. Arbitrary: below, to hand blocks over
+/// and back takes as long as is won.
+pub const PARALLEL_FROM: Duration = Duration::from_micros(300);
 
 /// The least weight of a new time in what blocks take.
 const GAIN: f64 = 0.1;
@@ -36,6 +39,25 @@ impl Mean {
     }
 }
 
+/// What encoding took, over its processor time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch {
+    elapsed: Mean,
+    processor: Mean,
+}
+
+impl Stretch {
+    fn record(&mut self, elapsed: Duration, processor: Duration) {
+        self.elapsed
+            .record(elapsed.min(processor.saturating_mul(MOST_STRETCHED)));
+        self.processor.record(processor);
+    }
+
+    fn times(&self) -> f64 {
+        (self.elapsed.nanos / self.processor.nanos.max(1.0)).max(1.0)
+    }
+}
+
 /// The time from one block to the next that is not its codec's, while there is more to send and
 /// the socket takes it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,8 +68,9 @@ pub(crate) struct Overhead {
     handover: Mean,
     /// What encoding took, and the processor time of it: others that have the processor meanwhile make every codec as
     /// much longer.
-    elapsed: Mean,
-    processor: Mean,
+    alone: Stretch,
+    /// .. and others of the session that are encoded beside it.
+    beside: Stretch,
     emitted: Option<Emitted>,
     /// What `emitted` was, while a block is on its way that was decided on at the same time.
     at_once: Option<Emitted>,
@@ -129,16 +152,24 @@ impl Overhead {
         self.handover.record(taken.saturating_sub(encode));
     }
 
-    /// A block was encoded in `elapsed`, of which its thread had a processor for so long.
-    pub(crate) fn on_encoded(&mut self, elapsed: Duration, processor: Duration) {
-        self.elapsed
-            .record(elapsed.min(processor.saturating_mul(MOST_STRETCHED)));
-        self.processor.record(processor);
+    /// A block was encoded in `elapsed`, of which its thread had a processor for so long, by itself or beside others.
+    pub(crate) fn on_encoded(&mut self, elapsed: Duration, processor: Duration, is_alone: bool) {
+        let stretch = if is_alone {
+            &mut self.alone
+        } else {
+            &mut self.beside
+        };
+        stretch.record(elapsed, processor);
     }
 
     /// How many times its processor time encoding takes, at least 1.
     pub(crate) fn stretch(&self) -> f64 {
-        (self.elapsed.nanos / self.processor.nanos.max(1.0)).max(1.0)
+        self.alone.times()
+    }
+
+    /// .. where several blocks are encoded at once.
+    pub(crate) fn stretch_beside(&self) -> f64 {
+        self.beside.times().max(self.alone.times())
     }
 
     /// What each block takes, ns.
@@ -267,15 +298,15 @@ mod tests {
         let micros = Duration::from_micros;
         assert!((overhead.stretch() - 1.0).abs() < 1e-9, "nothing is known");
         for _ in 0..50 {
-            overhead.on_encoded(micros(300), micros(100));
+            overhead.on_encoded(micros(300), micros(100), true);
         }
         assert!((overhead.stretch() - 3.0).abs() < 0.01);
-        overhead.on_encoded(Duration::from_secs(3600), micros(100));
+        overhead.on_encoded(Duration::from_secs(3600), micros(100), true);
         assert!(overhead.stretch() < 5.0, "{}", overhead.stretch());
         for _ in 0..100 {
             // A clock that stands still, and one that runs backwards.
-            overhead.on_encoded(Duration::ZERO, Duration::ZERO);
-            overhead.on_encoded(Duration::ZERO, micros(100));
+            overhead.on_encoded(Duration::ZERO, Duration::ZERO, true);
+            overhead.on_encoded(Duration::ZERO, micros(100), true);
         }
         assert!(overhead.stretch() >= 1.0 && overhead.stretch() < 5.0);
     }

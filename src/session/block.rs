@@ -20,19 +20,29 @@ pub(super) struct Member {
     pub(super) plain: usize,
     /// What left the stream's queue, as it was counted there.
     pub(super) drained: usize,
+    /// The number of the stream's first message that is not in the block.
+    pub(super) next: u64,
 }
 
 impl Member {
-    /// Its messages, where `next` is the number of the first that is not among them.
-    pub(super) fn run(&self, next: u64) -> MessageRun {
+    /// Its messages.
+    pub(super) fn run(&self) -> MessageRun {
         let count = u64::from(self.messages);
         MessageRun {
             stream: self.stream,
-            first: next.saturating_sub(count),
+            first: self.next.saturating_sub(count),
             count,
             bytes: (self.drained as u64).saturating_sub(count * MESSAGE_CHARGE),
         }
     }
+}
+
+/// Whose messages a block has, once it is built.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) members: Vec<Member>,
+    pub(super) plain_len: usize,
+    pub(super) company: Company,
 }
 
 /// A block being built.
@@ -82,6 +92,7 @@ impl BlockBuilder {
             messages: 0,
             plain: 0,
             drained: 0,
+            next: 0,
         };
         let mut payload = 0;
         let mut complete = false;
@@ -233,6 +244,22 @@ impl BlockBuilder {
                 self.members.push(member);
             }
         }
+    }
+
+    /// What was gathered goes elsewhere, and has left `members` for the next block.
+    pub(super) fn take_gathered(&mut self, members: Vec<Member>) -> Gathered {
+        Gathered {
+            members: core::mem::replace(&mut self.members, members),
+            plain_len: self.plain_len,
+            company: self.company,
+        }
+    }
+
+    /// A block that was gathered before is the one to be put out; what had room for members here.
+    pub(super) fn put_gathered(&mut self, gathered: Gathered) -> Vec<Member> {
+        self.plain_len = gathered.plain_len;
+        self.company = gathered.company;
+        core::mem::replace(&mut self.members, gathered.members)
     }
 
     /// Whether at least seven eighths of the block are one stream's.

@@ -122,6 +122,12 @@ impl Session {
         connected && self.receiver.wants_input()
     }
 
+    /// So many blocks may be encoded at once, at least 1, which is the default: those that stand by themselves and take long
+    /// ([`PARALLEL_FROM`](crate::control::PARALLEL_FROM)), of messages that wait. They may be given back in any order.
+    pub const fn set_encoders(&mut self, most: usize) {
+        self.sender.set_encoders(most);
+    }
+
     /// Takes in a block that was encoded, which took `time`.
     pub fn handle_encoded(&mut self, now: Time, block: EncodedBlock, time: impl Into<JobTime>) {
         if self.is_over() {
@@ -302,8 +308,8 @@ impl Session {
         self.receiver.take_job()
     }
 
-    /// Queues what is due for writing and gives out a block to be encoded, if there is one. Only one
-    /// is under way at a time.
+    /// Queues what is due for writing and gives out a block to be encoded, if there is one: no more are under
+    /// way at a time than [`Self::set_encoders`] says, and of those with a history one.
     pub fn poll_encode(&mut self, now: Time) -> Option<EncodeJob> {
         self.now = self.now.max(now);
         if !self.is_connected() {

@@ -42,6 +42,7 @@ pub struct EncodeJob {
     pub(super) arm: Arm,
     pub(super) likely: Duration,
     pub(super) connection: u64,
+    pub(super) number: u64,
     pub(super) plain: Vec<u8>,
     pub(super) wire: Vec<u8>,
     pub(super) with_check: bool,
@@ -70,6 +71,7 @@ impl EncodeJob {
 #[derive(Debug)]
 pub struct EncodedBlock {
     pub(super) connection: u64,
+    pub(super) number: u64,
     pub(super) plain: Vec<u8>,
     pub(super) wire: Vec<u8>,
     pub(super) crc: u32,
@@ -247,6 +249,7 @@ impl CodecWorker {
             arm,
             likely: _,
             connection,
+            number,
             plain,
             mut wire,
             with_check,
@@ -268,6 +271,7 @@ impl CodecWorker {
         let crc = if with_check { plain_crc(&plain) } else { 0 };
         EncodedBlock {
             connection,
+            number,
             plain,
             wire,
             crc,

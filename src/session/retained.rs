@@ -65,8 +65,9 @@ pub(super) struct Retained {
     bytes: usize,
     frames: VecDeque<Frame>,
     pieces: VecDeque<Piece>,
-    /// Pieces of the block that is being made.
+    /// Pieces of the block that is being made, and of those that are made and not put out.
     open: u32,
+    made: VecDeque<u32>,
     /// Frames of the session that the peer has received for certain.
     received: u64,
     /// .. when the connection began.
@@ -115,22 +116,33 @@ impl Retained {
         self.open += 1;
     }
 
-    /// A frame was put out; the block that is being made is not among those.
+    /// The block is made.
+    pub(super) fn seal_block(&mut self) {
+        let pieces = core::mem::take(&mut self.open);
+        if self.is_on() {
+            self.made.push_back(pieces);
+        }
+    }
+
+    /// A frame was put out; blocks that are only made are not among those.
     pub(super) fn push(&mut self, frame: Frame) {
         if self.is_on() {
             self.frames.push_back(frame);
         }
     }
 
-    /// The block that was being made was put out.
+    /// Of the blocks that are made the first was put out.
     pub(super) fn push_block(&mut self) {
-        let pieces = core::mem::take(&mut self.open);
+        let pieces = self.made.pop_front().unwrap_or_default();
         self.push(Frame::Block(pieces));
     }
 
-    /// The connection is gone, and with it the block that was being made.
+    /// The connection is gone, and with it the blocks that were made.
     pub(super) fn disconnect(&mut self) {
         if self.open > 0 {
+            self.seal_block();
+        }
+        while !self.made.is_empty() {
             self.push_block();
         }
     }
@@ -218,6 +230,7 @@ mod tests {
             };
             retained.push_piece(stream(*number), &message, (0, payload.len()));
         }
+        retained.seal_block();
         retained.push_block();
     }
 
@@ -272,6 +285,38 @@ mod tests {
         let unreceived = retained.reconnect(0, |_| ()).expect("a possible count");
         assert_eq!(payloads(&unreceived.pieces), [&b"a"[..], b"bc"]);
         assert!(!unreceived.pieces[1].finishes());
+    }
+
+    #[test]
+    fn blocks_that_were_made_and_not_put_out_come_back_in_order() {
+        let mut retained = Retained::default();
+        retained.begin(1 << 20);
+        for payload in [b"a", b"b", b"c"] {
+            let message = Outgoing {
+                payload: Bytes::from_static(payload),
+                kind: RecordKind::Message,
+                sensitive: false,
+            };
+            retained.push_piece(stream(0), &message, (0, 1));
+            retained.seal_block();
+        }
+        // What is put out meanwhile comes before the second.
+        retained.push_block();
+        retained.push(Frame::Open(stream(1)));
+        retained.push_block();
+        let mut released = 0;
+        retained.acknowledge(2, |_| released += 1);
+        assert_eq!(released, 1, "the block before");
+        retained.disconnect();
+        let unreceived = retained.reconnect(3, |_| released += 1).expect("a count");
+        assert_eq!(
+            (released, payloads(&unreceived.pieces)),
+            (2, vec![&b"c"[..]])
+        );
+        // Nothing of it is left for the next.
+        put(&mut retained, &[(0, b"c")]);
+        retained.acknowledge(1, |_| released += 1);
+        assert_eq!((released, retained.is_empty()), (3, true));
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct CpuConfig {
     /// node wakes for some. Other services stretch it as they do codec work, so that all a starved
     /// node does is late, its answers too. Default none.
     pub handling: Duration,
+    /// Blocks that are encoded at once, at most ([`Session::set_encoders`](crate::session::Session::set_encoders)). Default 1.
+    pub encoders: usize,
 }
 
 impl Default for CpuConfig {
@@ -28,11 +30,12 @@ impl Default for CpuConfig {
             background: 0.0,
             guard: None,
             handling: Duration::ZERO,
+            encoders: 1,
         }
     }
 }
 
-/// Kinds of work of a node that run beside each other; of one kind, one after another.
+/// Kinds of work of a node that run beside each other; of one kind, one after another, but for encoding by several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     Encode,
@@ -53,6 +56,8 @@ pub(super) struct Cpu {
     period_began: Time,
     /// When the work that was begun in each lane is done.
     busy_until: [Time; 4],
+    /// .. and, of encoders, by all but the one that was free first.
+    encoding_until: Vec<Time>,
     codec_nanos: f64,
     /// Processor time of other services, and of handling.
     background_nanos: f64,
@@ -76,6 +81,7 @@ impl Cpu {
             guard,
             period_began: Time::ZERO,
             busy_until: [Time::ZERO; 4],
+            encoding_until: vec![Time::ZERO; config.encoders.saturating_sub(1)],
             codec_nanos: 0.0,
             background_nanos: 0.0,
             background_since: Time::ZERO,
@@ -116,10 +122,20 @@ impl Cpu {
     /// stretched where it, the other lanes and other services want more processors than there are.
     /// As things are when it begins: what comes later stretches only what begins later.
     pub(super) fn begin(&mut self, now: Time, lane: Lane, cost: u64) -> (Duration, Time) {
+        if lane == Lane::Encode {
+            let free = &mut self.busy_until[lane as usize];
+            for other in &mut self.encoding_until {
+                if *other < *free {
+                    core::mem::swap(other, free);
+                }
+            }
+        }
         let started = self.busy_until[lane as usize].max(now);
         let others = self.busy_until.iter().enumerate();
-        let busy = others.filter(|(at, until)| *at != lane as usize && **until > started);
-        let wanted = self.background + 1.0 + busy.count() as f64;
+        let others = others.filter(|(at, _)| *at != lane as usize);
+        let others = others.map(|(_, until)| until).chain(&self.encoding_until);
+        let busy = others.filter(|until| **until > started).count();
+        let wanted = self.background + 1.0 + busy as f64;
         let share = (self.processors / wanted).min(1.0);
         let elapsed = Duration::from_nanos((cost as f64 / share) as u64);
         let done = started + elapsed;

@@ -40,7 +40,8 @@ pub(super) struct Node {
     input: BytesMut,
     worker: CodecWorker,
     costs: CodecCosts,
-    encoding: Option<Work<(EncodedBlock, Duration)>>,
+    /// In the order in which they will be done.
+    encoding: VecDeque<Work<(EncodedBlock, Duration)>>,
     shadowing: Option<Work<ShadowedBlock>>,
     decoding: VecDeque<Work<DecodedBlock>>,
     dictionary: Option<Work<DictionaryWork>>,
@@ -84,8 +85,10 @@ impl Node {
             ..config.clone()
         };
         let mut session = Session::new(role, config.session, now)?;
+        let encoders = config.cpu.encoders;
         let cpu = Cpu::new(config.cpu)?;
         session.set_budget(now, cpu.budget());
+        session.set_encoders(encoders);
         Ok(Self {
             session,
             cpu,
@@ -94,7 +97,7 @@ impl Node {
             input: BytesMut::new(),
             worker: CodecWorker::default(),
             costs,
-            encoding: None,
+            encoding: VecDeque::new(),
             shadowing: None,
             decoding: VecDeque::new(),
             dictionary: None,
@@ -213,7 +216,7 @@ impl Node {
         if self.asleep_until.is_some_and(|until| until > now) {
             return self.asleep_until;
         }
-        let encoded = self.encoding.as_ref().map(|work| work.done);
+        let encoded = self.encoding.front().map(|work| work.done);
         let shadowed = self.shadowing.as_ref().map(|work| work.done);
         let decoded = self.decoding.front().map(|work| work.done);
         let dictionary = self.dictionary.as_ref().map(|work| work.done);
@@ -357,11 +360,13 @@ impl Node {
                 let _ = self.session.handle_decoded(work.block, work.elapsed);
             }
         }
-        if let Some(work) = self.encoding.take_if(|work| work.done <= now) {
-            let (block, processor) = work.block;
-            let elapsed = work.elapsed;
-            self.session
-                .handle_encoded(here, block, JobTime { elapsed, processor });
+        while self.encoding.front().is_some_and(|work| work.done <= now) {
+            if let Some(work) = self.encoding.pop_front() {
+                let (block, processor) = work.block;
+                let elapsed = work.elapsed;
+                self.session
+                    .handle_encoded(here, block, JobTime { elapsed, processor });
+            }
         }
         if let Some(work) = self.shadowing.take_if(|work| work.done <= now) {
             self.session.handle_shadowed(here, work.block);
@@ -446,17 +451,21 @@ impl Node {
     }
 
     fn begin_encoding(&mut self, now: Time) {
-        // One at a time; what else is due is said meanwhile.
+        // What else is due is said meanwhile.
         let here = self.clock.read(now);
         while let Some(job) = self.session.poll_encode(here) {
             let cost = self.costs.encode_nanos(job.arm(), job.plain_len());
             let (elapsed, done) = self.cpu.begin(now, Lane::Encode, cost);
             let block = self.worker.encode(job);
-            self.encoding = Some(Work {
-                done,
-                elapsed,
-                block: (block, Duration::from_nanos(cost)),
-            });
+            let at = self.encoding.partition_point(|work| work.done <= done);
+            self.encoding.insert(
+                at,
+                Work {
+                    done,
+                    elapsed,
+                    block: (block, Duration::from_nanos(cost)),
+                },
+            );
         }
     }
 

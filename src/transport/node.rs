@@ -653,6 +653,7 @@ impl Node {
         let (config, history) = self.history_memory.admit(config, shared);
         let mut session = Session::new(role, config, began)?;
         history.begin(&mut session);
+        session.set_encoders(self.shared.workers.encoders());
         self.shared.add_grant(&grant);
         let events = self.shared.events.session(role, &known_as, self.clock);
         events.observe(&mut session);

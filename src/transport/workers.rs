@@ -26,6 +26,7 @@ pub(super) struct Workers {
     shelf: Mutex<Shelf<CodecWorker>>,
     /// Jobs that may be at work on threads of their own.
     places: Arc<Semaphore>,
+    processors: usize,
 }
 
 impl Workers {
@@ -38,7 +39,13 @@ impl Workers {
             // Others work on their executor's thread.
             shelf: Mutex::new(Shelf::new(places + processors)),
             places: Arc::new(Semaphore::new(places)),
+            processors,
         }
+    }
+
+    /// Blocks of one connection that may be encoded at once: as many as there are processors.
+    pub(super) const fn encoders(&self) -> usize {
+        self.processors
     }
 
     /// Does a job on a thread of its own, as soon as there is a place.

@@ -9,6 +9,7 @@ mod dictionary;
 mod echo;
 mod experiment;
 mod oracle;
+mod parallel;
 mod short;
 mod stalls;
 mod starved;

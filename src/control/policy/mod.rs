@@ -142,6 +142,10 @@ pub(crate) struct Situation<'a> {
     pub handover_nanos: f64,
     /// How many times its processor time encoding takes while others run.
     pub stretch: f64,
+    /// .. while others of the session are encoded beside it.
+    pub stretch_beside: f64,
+    /// Blocks without history that are encoded at once, at most.
+    pub encoders: usize,
     /// What the arms have shown on all streams of the connection.
     pub(crate) shared: &'a CodecKnowledge,
     /// What processor time costs while budgets are short.
@@ -179,6 +183,8 @@ impl<'a> Situation<'a> {
             at_work_nanos: 0.0,
             handover_nanos: 0.0,
             stretch: 1.0,
+            stretch_beside: 1.0,
+            encoders: 1,
             shared: &known.codecs,
             prices: Prices::default(),
             peer_starved: false,

@@ -116,7 +116,7 @@ impl Sender {
     pub(in crate::session) fn limit_history(&mut self, bytes: usize) {
         self.history.set_limit(bytes);
         // A block that is being encoded may begin with what its group would lose.
-        if self.encoding.is_none() {
+        if self.encodings.is_empty() {
             self.put_defines(None);
         }
     }

@@ -190,6 +190,8 @@ impl Sender {
             at_work_nanos: path.known.codecs.overhead.at_work_nanos(),
             handover_nanos: path.known.codecs.overhead.handover_nanos(),
             stretch: path.known.codecs.overhead.stretch(),
+            stretch_beside: path.known.codecs.overhead.stretch_beside(),
+            encoders: self.encodings.most(),
             link_backlog: self.link_backlog(now, path),
             shared: &path.known.codecs,
             prices: Prices {

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::{Encoding, Sender};
+use super::Sender;
+use super::encodings::{Encoding, Finished};
 use crate::codecs::{Arm, Encoded};
 use crate::control::{Fed, MAX_INLINE, SentBlock, Texture};
 use crate::session::history::{HistoryAge, SlotUse};
@@ -107,35 +108,70 @@ impl Sender {
         if block.connection != self.connection {
             return;
         }
-        let Some(Encoding {
-            arm,
-            texture,
-            decided,
-            likely,
-            slot,
-            primed,
-            dictionary,
-        }) = self.encoding.take()
-        else {
+        let Some((encoding, finished)) = self.encodings.find(block.number) else {
             return;
         };
+        let (decided, likely, is_alone) = (encoding.decided, encoding.likely, encoding.is_alone);
         let overhead = &mut path.known.codecs.overhead;
         // Beside a shadow it is not others that have the processors.
         if self.shadows.is_idle() {
-            overhead.on_encoded(time.elapsed, time.processor);
+            overhead.on_encoded(time.elapsed, time.processor, is_alone);
         }
         let since = overhead.on_returned(now, decided, time.elapsed, likely > MAX_INLINE);
         let encode = time.processor;
         self.budget.spend(now, encode);
         self.encode_nanos = self.encode_nanos.saturating_add(saturating_nanos(encode));
+        *finished = Some(Finished {
+            block,
+            encode,
+            since,
+        });
+        while let Some((encoding, finished)) = self.encodings.pop_finished() {
+            self.emit_encoded(now, encoding, finished, streams, path);
+        }
+        // While it was with its codec, the memory for histories may have become less.
+        if self.encodings.is_empty() {
+            self.put_defines(None);
+        }
+    }
+
+    /// All blocks before this one are out.
+    fn emit_encoded(
+        &mut self,
+        now: Time,
+        encoding: Encoding,
+        finished: Finished,
+        streams: &mut Streams,
+        path: &mut Path,
+    ) {
+        let Encoding {
+            number: _,
+            arm,
+            texture,
+            decided: _,
+            likely: _,
+            is_alone: _,
+            slot,
+            primed,
+            dictionary,
+            gathered,
+        } = encoding;
+        let Finished {
+            block,
+            encode,
+            since,
+        } = finished;
         let EncodedBlock {
             connection: _,
+            number: _,
             plain,
             wire,
             crc,
             result,
             context,
         } = block;
+        let members = self.builder.put_gathered(gathered);
+        self.encodings.recycle(members);
         if let Some(taken) = slot {
             self.on_history_used(taken, (arm, primed), context, &plain);
         }
@@ -204,8 +240,6 @@ impl Sender {
             Arm::IDENTITY
         };
         self.on_emitted(since, sent_as, start, encode, streams, path);
-        // While it was with its codec, the memory for histories may have become less.
-        self.put_defines(None);
     }
 
     fn put_body(&mut self, buffer: Vec<u8>, end: usize) {
@@ -293,14 +327,9 @@ impl Sender {
             let Some(stream) = streams.find(member.stream) else {
                 continue;
             };
-            // What is queued since has numbers beyond those that wait.
-            let next = stream
-                .stats
-                .messages_sent
-                .saturating_sub(stream.send.unsent());
             self.told.tell(|| Observation::MessagesEncoded {
                 block,
-                messages: member.run(next),
+                messages: member.run(),
             });
             let share =
                 |of: u64| (u128::from(of) * member.plain as u128 / plain_len as u128) as u64;

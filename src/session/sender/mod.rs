@@ -4,10 +4,10 @@ mod chains;
 mod choose;
 mod credit;
 mod emit;
+mod encodings;
 mod length;
 mod line;
 
-use core::time::Duration;
 use std::collections::VecDeque;
 
 use fastrand::Rng;
@@ -17,6 +17,7 @@ use self::chains::Chains;
 pub(crate) use self::choose::UNSENT;
 pub(super) use self::choose::unsent_limit;
 pub(super) use self::credit::SendCredit;
+use self::encodings::{Encoding, Encodings, Pace, Wave};
 use self::length::Period;
 use self::line::Line;
 use super::block::BlockBuilder;
@@ -32,12 +33,13 @@ use super::output::Output;
 use super::path::Path;
 use super::retained::Retained;
 use super::shadow::Shadows;
-use super::stream::Streams;
+use super::stream::{Stream, Streams};
 use super::trace::Trace;
 use crate::codecs::Arm;
 use crate::control::{
     Affordable, Arms, BudgetPrice, BudgetRate, Choice, CodecBudget, LinkRate, Reason, Texture,
 };
+use crate::dictionary::Dictionary;
 use crate::units::{CpuLoad, Time};
 use crate::wire::{GroupId, Slot, StreamId};
 
@@ -60,21 +62,6 @@ struct Wanted {
     /// Plain bytes that will still wait behind it.
     queued_behind: usize,
     texture: Texture,
-}
-
-/// The block that is being encoded.
-#[derive(Clone, Copy, Debug)]
-struct Encoding {
-    arm: Arm,
-    texture: Texture,
-    decided: Time,
-    likely: Duration,
-    /// Where it goes, if it has a history.
-    slot: Option<SlotUse>,
-    /// .. and plain bytes that this begins with, if it begins with this block.
-    primed: Option<usize>,
-    /// .. or if it is encoded with a dictionary.
-    dictionary: Option<DictionaryUse>,
 }
 
 #[derive(Debug)]
@@ -100,8 +87,7 @@ pub(super) struct Sender {
     job: Option<EncodeJob>,
     /// Which of the session's connections this is: what was encoded for another is of no use.
     connection: u64,
-    /// The block that is being encoded; its members stand in the builder.
-    encoding: Option<Encoding>,
+    encodings: Encodings,
     pub(super) history: SendHistory,
     pub(super) dictionaries: SendDictionaries,
     /// When the link may be idle, for pieces of a dictionary that wait for it.
@@ -158,7 +144,7 @@ impl Sender {
             builder: BlockBuilder::default(),
             job: None,
             connection: 0,
-            encoding: None,
+            encodings: Encodings::default(),
             history: SendHistory::default(),
             dictionaries: SendDictionaries::default(),
             piece_at: None,
@@ -212,7 +198,7 @@ impl Sender {
         self.chains = Chains::default();
         self.builder.members.clear();
         self.job = None;
-        self.encoding = None;
+        self.encodings.clear();
         self.shadows.cancel();
         self.history.restart();
         self.dictionaries.restart(recalled);
@@ -231,12 +217,12 @@ impl Sender {
 
     /// Whether nothing is queued or being encoded.
     pub(super) fn is_idle(&self) -> bool {
-        self.ready.is_empty() && self.encoding.is_none()
+        self.ready.is_empty() && self.encodings.is_empty()
     }
 
     /// When blocks that wait for an acknowledgement go on without, or there is codec time for the next.
     pub(super) fn held_until(&self) -> Option<Time> {
-        let builds = self.encoding.is_none()
+        let builds = self.encodings.is_empty()
             && !self.ready.is_empty()
             && !self.retained.is_full()
             && self.has_room();
@@ -245,8 +231,13 @@ impl Sender {
     }
 
     /// Whether a block is with a codec.
-    pub(super) const fn is_encoding(&self) -> bool {
-        self.encoding.is_some()
+    pub(super) fn is_encoding(&self) -> bool {
+        !self.encodings.is_empty()
+    }
+
+    /// So many blocks may be encoded at once.
+    pub(super) const fn set_encoders(&mut self, most: usize) {
+        self.encodings.set_most(most);
     }
 
     pub(super) fn take_job(&mut self) -> Option<EncodeJob> {
@@ -265,7 +256,8 @@ impl Sender {
         self.rate_known = matches!(path.known.link.rate(), LinkRate::About(_));
         self.budget_at = None;
         self.forget_stale(streams);
-        while self.encoding.is_none()
+        while self.job.is_none()
+            && self.encodings.has_room()
             && self.has_room()
             && !self.ready.is_empty()
             && !self.retained.is_full()
@@ -321,7 +313,15 @@ impl Sender {
             }
         }
         let (block_len, wanted) = self.wanted(now, stream, block_len, path);
-        let choice = if company.sensitive {
+        let is_adaptive = stream.policy.is_adaptive();
+        let wave = self.encodings.wave();
+        if wave.is_some_and(|wave| !self.goes_on(&wave, stream, &wanted, budget_left)) {
+            self.encodings.end_wave();
+            return false;
+        }
+        let choice = if let Some(wave) = wave {
+            wave.choice
+        } else if company.sensitive {
             self.pass_by(now, path)
         } else {
             self.choose(now, stream, wanted, path, budget_left)
@@ -354,6 +354,7 @@ impl Sender {
             }
             return true;
         }
+        self.retained.seal_block();
         self.period
             .on_block(self.builder.plain_len, self.ready.is_empty());
         self.run = if self.ready.is_empty() && !self.block_waits(self.output.position()) {
@@ -367,29 +368,64 @@ impl Sender {
         if arm == Arm::IDENTITY {
             self.emit_identity(now, texture, streams, path);
         } else {
-            let plain_len = self.builder.bytes.len();
-            let likely = path.known.codecs.likely_encode(arm, plain_len, texture);
-            self.encoding = Some(Encoding {
-                arm,
-                texture,
-                decided: now,
-                likely,
-                slot,
-                primed: history.as_ref().and_then(EncodeHistory::primed),
-                dictionary: way,
-            });
-            self.job = Some(EncodeJob {
-                arm,
-                likely,
-                connection: self.connection,
-                plain: core::mem::take(&mut self.builder.bytes),
-                wire: self.output.buffer(),
-                with_check: self.with_check,
-                history,
-                dictionary,
-            });
+            let pace = Pace::of(
+                rate,
+                self.builder.plain_len,
+                self.inflight.ratio(),
+                is_adaptive,
+            );
+            let with = (history, dictionary);
+            let job = self.encode(now, (arm, slot, way), (choice, wanted, pace), with, path);
+            self.job = Some(job);
         }
         true
+    }
+
+    /// Whether what was decided for a wave holds for the next block too, of what is `wanted` of `stream`.
+    fn goes_on(&self, wave: &Wave, stream: &Stream, wanted: &Wanted, budget_left: bool) -> bool {
+        let arms = self.arms.as_slice();
+        budget_left
+            && stream.policy.joins(wave.choice.arm, arms, budget_left)
+            && wave.goes_on(stream.send.company(), wanted)
+    }
+
+    /// The block that was gathered goes to a codec.
+    fn encode(
+        &mut self,
+        now: Time,
+        (arm, slot, way): (Arm, Option<SlotUse>, Option<DictionaryUse>),
+        (choice, wanted, pace): (Choice, Wanted, Pace),
+        (history, dictionary): (Option<EncodeHistory>, Option<Dictionary>),
+        path: &Path,
+    ) -> EncodeJob {
+        let texture = wanted.texture;
+        let plain_len = self.builder.bytes.len();
+        let likely = path.known.codecs.likely_encode(arm, plain_len, texture);
+        let (number, members) = self.encodings.begin();
+        let encoding = Encoding {
+            number,
+            arm,
+            texture,
+            decided: now,
+            likely,
+            is_alone: true,
+            slot,
+            primed: history.as_ref().and_then(EncodeHistory::primed),
+            dictionary: way,
+            gathered: self.builder.take_gathered(members),
+        };
+        self.encodings.push(encoding, choice, &wanted, pace);
+        EncodeJob {
+            arm,
+            likely,
+            connection: self.connection,
+            number,
+            plain: core::mem::take(&mut self.builder.bytes),
+            wire: self.output.buffer(),
+            with_check: self.with_check,
+            history,
+            dictionary,
+        }
     }
 
     fn tell_choice(
@@ -400,7 +436,7 @@ impl Sender {
         (plain_len, budget_left): (usize, bool),
     ) {
         self.told.tell(|| Observation::Decided {
-            block: self.inflight.blocks_sent(),
+            block: self.inflight.blocks_sent() + self.encodings.len() as u64,
             stream,
             arm,
             reason: choice.reason,
@@ -413,15 +449,18 @@ impl Sender {
 
     /// A block was gathered that goes out with `arm`: what its streams count.
     fn on_chosen(
-        &self,
+        &mut self,
         arm: Arm,
         choice: Choice,
         lead: StreamId,
         streams: &mut Streams,
         events: &mut VecDeque<Event>,
     ) {
-        for member in &self.builder.members {
+        for member in &mut self.builder.members {
             if let Some(stream) = streams.find(member.stream) {
+                // What is queued since has numbers beyond those that wait.
+                let unsent = stream.send.unsent();
+                member.next = stream.stats.messages_sent.saturating_sub(unsent);
                 stream.policy.on_sent(member.messages);
                 let stats = &mut stream.stats;
                 stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));

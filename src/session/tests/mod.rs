@@ -28,6 +28,7 @@ mod messages;
 mod model;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod observed;
+mod parallel;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod recalled;
 mod refused;
@@ -42,6 +43,9 @@ struct End {
     events: Vec<Event>,
     received: HashMap<StreamId, Vec<Message>>,
     releases: bool,
+    encode_time: Duration,
+    /// Blocks that are encoded at once are done in the order that this makes.
+    shuffles: Rng,
 }
 
 impl End {
@@ -53,6 +57,8 @@ impl End {
             events: Vec::new(),
             received: HashMap::new(),
             releases: true,
+            encode_time: Duration::from_micros(20),
+            shuffles: Rng::with_seed(5),
         }
     }
 
@@ -93,10 +99,17 @@ impl End {
             }
             self.events.push(event);
         }
-        while let Some(job) = self.session.poll_encode(now) {
-            let block = self.worker.encode(job);
-            self.session
-                .handle_encoded(now, block, Duration::from_micros(20));
+        loop {
+            let polled = core::iter::from_fn(|| self.session.poll_encode(now));
+            let mut jobs: Vec<_> = polled.collect();
+            if jobs.is_empty() {
+                break;
+            }
+            self.shuffles.shuffle(&mut jobs);
+            for job in jobs {
+                let block = self.worker.encode(job);
+                self.session.handle_encoded(now, block, self.encode_time);
+            }
         }
         self.take_output(now)
     }

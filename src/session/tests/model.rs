@@ -199,8 +199,11 @@ impl World {
             .map(Arm::with_history);
         let mut policies = policies();
         policies.extend(history.map(PolicyConfig::Fixed));
+        let mut pair = Pair::new(&config);
+        pair.a.session.set_encoders(3);
+        pair.a.encode_time = Duration::from_millis(1);
         Self {
-            pair: Pair::new(&config),
+            pair,
             model: Model::default(),
             policies,
             messages: 0,

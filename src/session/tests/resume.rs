@@ -3,8 +3,8 @@
 use super::*;
 use crate::wire::{Control, Hello, Resume, Role};
 
-const TOKEN: [u8; 16] = [9; 16];
-const WITHIN: Duration = Duration::from_secs(20);
+pub(super) const TOKEN: [u8; 16] = [9; 16];
+pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn resumable() -> Pair {
     let config = config(PolicyConfig::None)

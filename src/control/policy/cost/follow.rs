@@ -145,6 +145,7 @@ impl<'a> Follow<'a> {
                         encode_nanos: 0.0,
                         wire_len,
                         decode_nanos: 0.0,
+                        is_alone: true,
                     };
                     of(stages, times)
                 };

@@ -168,13 +168,16 @@ impl Cost {
             encode_nanos,
             wire_len,
             decode_nanos,
+            is_alone,
         } = times;
         let objective = self.objective;
-        let overhead = stages.besides_nanos(encode_nanos).max(LEAST_OVERHEAD);
-        let here = encode_nanos * stages.stretch + overhead;
+        let besides = stages.besides_nanos(encode_nanos);
+        let overhead = besides.max(LEAST_OVERHEAD);
+        let here = stages.here_nanos(encode_nanos, is_alone) - besides + overhead;
+        let each = here / stages.width_of(encode_nanos, is_alone);
         let link = stages.link_nanos(wire_len);
         let first = (here - stages.link_backlog_nanos).max(0.0) + link + decode_nanos;
-        let slowest = here.max(link).max(decode_nanos + overhead);
+        let slowest = each.max(link).max(decode_nanos + overhead);
         let blocks = load.blocks(len as f64);
         let time = first + load.part * (blocks - 1.0) * slowest;
         let block = objective.byte_price * wire_len

@@ -449,7 +449,8 @@ impl Cost {
         }
         let blocks = 1.0 + situation.queued_behind as f64 / situation.plain_len.max(1) as f64;
         let lasts = |look: &&Look| {
-            let ahead = stages.here_nanos(look.encode_nanos) - stages.link_nanos(look.wire_len);
+            let ahead =
+                stages.here_nanos(look.encode_nanos, false) - stages.link_nanos(look.wire_len);
             !arms[look.arm()].history
                 || look.encode_nanos <= current.encode_nanos
                 || ahead * blocks <= stages.link_backlog_nanos
@@ -615,6 +616,7 @@ impl Cost {
                 encode_nanos: 0.0,
                 wire_len: situation.plain_len as f64,
                 decode_nanos: 0.0,
+                is_alone: true,
             },
             self.objective,
         );
@@ -686,6 +688,11 @@ fn reference_nanos(plain_len: Length) -> f64 {
 fn stages(situation: &Situation<'_>) -> Stages {
     let link_nanos_per_byte = 1e9 / situation.link.likely_rate();
     let behind = situation.queued_behind as f64 / situation.plain_len.max(1) as f64;
+    // On a link of unknown rate blocks go one by one.
+    let width = match situation.link.rate() {
+        LinkRate::About(_) => (1.0 + behind.floor()).min(situation.encoders as f64),
+        LinkRate::AtLeast(_) | LinkRate::Unknown => 1.0,
+    };
     Stages {
         link_nanos_per_byte,
         link_backlog_nanos: situation.link_backlog as f64 * link_nanos_per_byte,
@@ -693,6 +700,8 @@ fn stages(situation: &Situation<'_>) -> Stages {
         at_work_nanos: situation.at_work_nanos,
         handover_nanos: situation.handover_nanos,
         stretch: situation.stretch,
+        stretch_beside: situation.stretch_beside,
+        width,
         followers: behind + f64::from(situation.run),
         encode_price: situation.prices.encode,
         decode_price: situation.prices.decode,

@@ -10,9 +10,10 @@
 //!           handing it to a worker and back
 //! W         time that the link still needs for what was written before
 //! F         blocks expected to follow without a pause
+//! n         how many are encoded at once: until the first is done, the link has nothing of all
 //!
 //! h    = min(w, a) * F / (1 + F)       what of `w` passes while this end is at work on the next block, with `a` of `o`
-//! x    = max(e + o - W, 0) + w - h     how much later those that follow are on the link
+//! x    = max(e + o - W, 0) / n + w - h  how much later those that follow are on the link
 //! cost = x + (d + F * max(d - max(x, w), 0)) / (1 + F)
 //! ```
 //!
@@ -23,7 +24,7 @@
 //! is taken for. A heavier arm that pays while the link is
 //! busy, and a lighter one when it runs dry, make the mixture that balances the stages.
 
-use crate::control::MAX_INLINE;
+use crate::control::{MAX_INLINE, PARALLEL_FROM};
 
 /// What processor time, bytes and waiting are worth to the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,6 +83,10 @@ pub(crate) struct Stages {
     pub(crate) handover_nanos: f64,
     /// How many times its processor time encoding takes.
     pub(crate) stretch: f64,
+    /// .. beside others that are encoded at once.
+    pub(crate) stretch_beside: f64,
+    /// How many blocks of those that wait are encoded at once, if they stand by themselves and take longer than [`PARALLEL_FROM`].
+    pub(crate) width: f64,
     /// Blocks expected to follow without a pause.
     pub(crate) followers: f64,
     /// Prices of processor time here and at the peer, beyond the objective's: they rise while a
@@ -96,6 +101,8 @@ pub(crate) struct Times {
     pub(crate) encode_nanos: f64,
     pub(crate) wire_len: f64,
     pub(crate) decode_nanos: f64,
+    /// Whether the block stands by itself, and others may be encoded beside it.
+    pub(crate) is_alone: bool,
 }
 
 /// Header, checksum and what lower layers add to a block, bytes. Arbitrary within 6 and 60.
@@ -105,6 +112,15 @@ impl Stages {
     /// Time that the block takes on the link, ns.
     pub(crate) fn link_nanos(&self, wire_len: f64) -> f64 {
         (wire_len + BLOCK_OVERHEAD) * self.link_nanos_per_byte
+    }
+
+    /// How many blocks are encoded at once with an arm that takes so long.
+    pub(crate) fn width_of(&self, encode_nanos: f64, is_alone: bool) -> f64 {
+        if is_alone && encode_nanos > PARALLEL_FROM.as_nanos() as f64 {
+            self.width
+        } else {
+            1.0
+        }
     }
 
     /// Time that this end spends on a block besides encoding it, which takes `encode_nanos`, ns.
@@ -117,8 +133,13 @@ impl Stages {
     }
 
     /// Time that this end spends on a block, ns.
-    pub(crate) fn here_nanos(&self, encode_nanos: f64) -> f64 {
-        encode_nanos * self.stretch + self.besides_nanos(encode_nanos)
+    pub(crate) fn here_nanos(&self, encode_nanos: f64, is_alone: bool) -> f64 {
+        let stretch = if self.width_of(encode_nanos, is_alone) > 1.0 {
+            self.stretch_beside
+        } else {
+            self.stretch
+        };
+        encode_nanos * stretch + self.besides_nanos(encode_nanos)
     }
 
     /// What the block costs with these times, ns of message time.
@@ -127,11 +148,13 @@ impl Stages {
             encode_nanos,
             wire_len,
             decode_nanos,
+            is_alone,
         } = times;
-        let here = self.here_nanos(encode_nanos);
+        let here = self.here_nanos(encode_nanos, is_alone);
+        let width = self.width_of(encode_nanos, is_alone);
         let on_link = self.link_nanos(wire_len);
         let hidden = on_link.min(self.at_work_nanos) * self.followers / (1.0 + self.followers);
-        let link = (here - self.link_backlog_nanos).max(0.0) + on_link - hidden;
+        let link = (here - self.link_backlog_nanos).max(0.0) / width + on_link - hidden;
         let behind = self.followers * (decode_nanos - link.max(on_link)).max(0.0);
         let time = link + (decode_nanos + behind) / (1.0 + self.followers);
         objective.latency * time
@@ -159,6 +182,8 @@ mod tests {
             at_work_nanos: 0.0,
             handover_nanos: 0.0,
             stretch: 1.0,
+            stretch_beside: 1.0,
+            width: 1.0,
             followers,
             encode_price: 0.0,
             decode_price: 0.0,
@@ -170,6 +195,7 @@ mod tests {
             encode_nanos: encode,
             wire_len: wire - BLOCK_OVERHEAD,
             decode_nanos: decode,
+            is_alone: true,
         }
     }
 

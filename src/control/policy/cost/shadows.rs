@@ -253,6 +253,7 @@ impl Cost {
                 encode_nanos: chosen.encode_nanos,
                 wire_len,
                 decode_nanos: chosen.decode_nanos,
+                is_alone: !situation.arms[chosen.arm()].history,
             };
             stages.cost(times, self.objective)
         };

@@ -43,6 +43,8 @@ pub(crate) struct Expected {
     pub(crate) decode_nanos: f64,
     pub(crate) measured_at: Option<Time>,
     pub(crate) samples: f32,
+    /// Whether the arm has no history.
+    pub(crate) is_alone: bool,
 }
 
 impl Expected {
@@ -82,6 +84,7 @@ impl Expected {
             encode_nanos: self.encode_nanos,
             wire_len: self.wire_len,
             decode_nanos: self.decode_nanos,
+            is_alone: self.is_alone,
         }
     }
 
@@ -91,6 +94,7 @@ impl Expected {
             encode_nanos: self.least_encode_nanos,
             wire_len: self.least_wire_len,
             decode_nanos: self.decode_nanos,
+            is_alone: self.is_alone,
         }
     }
 }
@@ -309,6 +313,7 @@ impl<'a> Known<'a> {
             decode_nanos: typical.decode_nanos * f64::from(decode),
             measured_at: timed.map(|model| model.measured_at),
             samples: timed.map_or(0.0, |model| model.encodes),
+            is_alone: !arm.history,
         }
     }
 }
