@@ -190,7 +190,11 @@ impl Sender {
             at_work_nanos: path.known.codecs.overhead.at_work_nanos(),
             handover_nanos: path.known.codecs.overhead.handover_nanos(),
             stretch: path.known.codecs.overhead.stretch(),
-            stretch_beside: path.known.codecs.overhead.stretch_beside(),
+            stretch_beside: if self.encodings.most() > 1 {
+                path.known.codecs.overhead.stretch_beside()
+            } else {
+                1.0
+            },
             encoders: self.encodings.most(),
             link_backlog: self.link_backlog(now, path),
             shared: &path.known.codecs,

@@ -171,10 +171,11 @@ impl Cost {
             is_alone,
         } = times;
         let objective = self.objective;
+        let width = stages.width_of(encode_nanos, is_alone);
         let besides = stages.besides_nanos(encode_nanos);
         let overhead = besides.max(LEAST_OVERHEAD);
-        let here = stages.here_nanos(encode_nanos, is_alone) - besides + overhead;
-        let each = here / stages.width_of(encode_nanos, is_alone);
+        let here = stages.here_nanos(encode_nanos, width) - besides + overhead;
+        let each = here / width;
         let link = stages.link_nanos(wire_len);
         let first = (here - stages.link_backlog_nanos).max(0.0) + link + decode_nanos;
         let slowest = each.max(link).max(decode_nanos + overhead);

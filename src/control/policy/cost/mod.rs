@@ -450,7 +450,7 @@ impl Cost {
         let blocks = 1.0 + situation.queued_behind as f64 / situation.plain_len.max(1) as f64;
         let lasts = |look: &&Look| {
             let ahead =
-                stages.here_nanos(look.encode_nanos, false) - stages.link_nanos(look.wire_len);
+                stages.here_nanos(look.encode_nanos, 1.0) - stages.link_nanos(look.wire_len);
             !arms[look.arm()].history
                 || look.encode_nanos <= current.encode_nanos
                 || ahead * blocks <= stages.link_backlog_nanos
@@ -689,9 +689,11 @@ fn stages(situation: &Situation<'_>) -> Stages {
     let link_nanos_per_byte = 1e9 / situation.link.likely_rate();
     let behind = situation.queued_behind as f64 / situation.plain_len.max(1) as f64;
     // On a link of unknown rate blocks go one by one.
-    let width = match situation.link.rate() {
-        LinkRate::About(_) => (1.0 + behind.floor()).min(situation.encoders as f64),
-        LinkRate::AtLeast(_) | LinkRate::Unknown => 1.0,
+    let may_be_wide = situation.encoders > 1 && behind >= 1.0;
+    let width = if may_be_wide && matches!(situation.link.rate(), LinkRate::About(_)) {
+        (1.0 + behind.floor()).min(situation.encoders as f64)
+    } else {
+        1.0
     };
     Stages {
         link_nanos_per_byte,

@@ -132,9 +132,9 @@ impl Stages {
         }
     }
 
-    /// Time that this end spends on a block, ns.
-    pub(crate) fn here_nanos(&self, encode_nanos: f64, is_alone: bool) -> f64 {
-        let stretch = if self.width_of(encode_nanos, is_alone) > 1.0 {
+    /// Time that this end spends on a block of which so many are encoded at once ([`Self::width_of`]), ns.
+    pub(crate) fn here_nanos(&self, encode_nanos: f64, width: f64) -> f64 {
+        let stretch = if width > 1.0 {
             self.stretch_beside
         } else {
             self.stretch
@@ -150,13 +150,18 @@ impl Stages {
             decode_nanos,
             is_alone,
         } = times;
-        let here = self.here_nanos(encode_nanos, is_alone);
         let width = self.width_of(encode_nanos, is_alone);
+        let here = self.here_nanos(encode_nanos, width);
+        let alone = 1.0 / (1.0 + self.followers);
         let on_link = self.link_nanos(wire_len);
-        let hidden = on_link.min(self.at_work_nanos) * self.followers / (1.0 + self.followers);
-        let link = (here - self.link_backlog_nanos).max(0.0) / width + on_link - hidden;
+        let hidden = on_link.min(self.at_work_nanos) * (1.0 - alone);
+        let mut idle = (here - self.link_backlog_nanos).max(0.0);
+        if width > 1.0 {
+            idle /= width;
+        }
+        let link = idle + on_link - hidden;
         let behind = self.followers * (decode_nanos - link.max(on_link)).max(0.0);
-        let time = link + (decode_nanos + behind) / (1.0 + self.followers);
+        let time = link + (decode_nanos + behind) * alone;
         objective.latency * time
             + objective.byte_price * wire_len
             + (objective.cpu_price + self.encode_price) * encode_nanos
