@@ -41,6 +41,12 @@ fn done(pair: &mut Pair, job: EncodeJob) {
     pair.a.session.handle_encoded(pair.now, block, LONG);
 }
 
+/// What is out arrives, and is not read yet.
+fn deliver(pair: &mut Pair) {
+    let out = pair.a.take_output(pair.now);
+    pair.b.input.extend_from_slice(&out);
+}
+
 fn fixed(codec: CodecId, level: i8) -> PolicyConfig {
     PolicyConfig::Fixed(Arm::new(codec, level))
 }
@@ -82,8 +88,7 @@ fn what_stands_by_itself_is_encoded_at_once_and_goes_out_in_order() {
             done(&mut pair, job);
         }
         assert!(pair.a.session.output_len() > 0);
-        let out = pair.a.take_output(pair.now);
-        pair.b.input.extend_from_slice(&out);
+        deliver(&mut pair);
     }
     pair.settle();
     assert_eq!(pair.b.payloads(id), messages);
@@ -113,8 +118,7 @@ fn a_driver_with_one_encoder_and_short_blocks_get_one_at_a_time() {
                 let block = pair.a.worker.encode(job);
                 pair.a.session.handle_encoded(pair.now, block, time);
             }
-            let out = pair.a.take_output(pair.now);
-            pair.b.input.extend_from_slice(&out);
+            deliver(&mut pair);
         }
         pair.settle();
         assert_eq!(pair.b.payloads(id), messages);
@@ -136,8 +140,7 @@ fn blocks_with_history_follow_one_another() {
         for job in wave {
             done(&mut pair, job);
         }
-        let out = pair.a.take_output(pair.now);
-        pair.b.input.extend_from_slice(&out);
+        deliver(&mut pair);
     }
     pair.settle();
     assert_eq!(pair.b.payloads(id), messages);
@@ -166,8 +169,7 @@ fn sensitive_messages_end_a_wave() {
         for job in wave.into_iter().rev() {
             done(&mut pair, job);
         }
-        let out = pair.a.take_output(pair.now);
-        pair.b.input.extend_from_slice(&out);
+        deliver(&mut pair);
     }
     assert_eq!(most, 2);
     pair.settle();
@@ -194,8 +196,7 @@ fn streams_that_want_something_else_wait_for_the_wave_and_get_their_turn() {
         for job in next {
             done(&mut pair, job);
         }
-        let out = pair.a.take_output(pair.now);
-        pair.b.input.extend_from_slice(&out);
+        deliver(&mut pair);
         pair.b.run(pair.now);
     }
     assert_eq!(pair.b.payloads(plain), [b"short"]);
