@@ -92,7 +92,9 @@ fn without_files_messages_are_made_up_and_one_table_ends_it() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let printed = text(&output.stdout);
     assert!(printed.contains("made-up telecom over an unlimited link: 5 messages"));
-    let rows = printed.lines().filter(|line| line.starts_with("| made-up"));
+    let (short, table) = printed.split_once("| corpus, link |").expect("a table");
+    assert!(short.contains(" met\n"), "{short}");
+    let rows = table.lines().filter(|line| line.starts_with("| made-up"));
     assert_eq!(rows.count(), 7);
 }
 
