@@ -41,8 +41,8 @@ pub(super) struct Encoding {
 /// How fast blocks are wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pace {
-    /// One after another: what is sent ahead on a link of unknown rate is measured out.
-    Unknown,
+    /// One after another: there may be a history, or what is sent ahead on a link of unknown rate is measured out.
+    OneByOne,
     /// As fast as they come.
     Any,
     /// A link is busy with each for so long.
@@ -64,7 +64,7 @@ impl Pace {
                     decided: is_adaptive,
                 }
             }
-            _ if is_adaptive => Self::Unknown,
+            _ if is_adaptive => Self::OneByOne,
             _ => Self::Any,
         }
     }
@@ -72,7 +72,7 @@ impl Pace {
     /// How many blocks that take `likely` are to be encoded at once, at most `most`.
     fn keeps_up(self, likely: Duration, most: usize) -> usize {
         let enough = match self {
-            Self::Unknown => 1,
+            Self::OneByOne => 1,
             Self::Any => u64::MAX,
             Self::Link { each, .. } => {
                 saturating_nanos(likely).div_ceil(saturating_nanos(each).max(1))
@@ -195,10 +195,10 @@ impl Encodings {
     ) {
         if let Some(wave) = &mut self.wave {
             wave.left -= 1;
-        } else if self.is_empty() && encoding.slot.is_none() && encoding.likely > PARALLEL_FROM {
+        } else if self.is_empty() && encoding.likely > PARALLEL_FROM {
             let width = pace.keeps_up(encoding.likely, self.most);
             let all = match width {
-                0 | 1 => 1,
+                ..=1 => 1,
                 width if pace.is_decided() => width,
                 width => width * LONG_WAVE,
             };

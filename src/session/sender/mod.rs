@@ -414,6 +414,9 @@ impl Sender {
             dictionary: way,
             gathered: self.builder.take_gathered(members),
         };
+        // A block with a history may have no room for it, which the next one may have.
+        let may_follow = !self.arms[choice.arm].history;
+        let pace = if may_follow { pace } else { Pace::OneByOne };
         self.encodings.push(encoding, choice, &wanted, pace);
         EncodeJob {
             arm,

@@ -146,6 +146,25 @@ fn blocks_with_history_follow_one_another() {
     assert_eq!(pair.b.payloads(id), messages);
 }
 
+#[cfg(feature = "zstd")]
+#[test]
+fn a_block_without_room_for_its_history_is_not_followed_by_one_that_has_it() {
+    let arm: Arm = "zstd:9+history".parse().expect("an arm");
+    let (mut pair, id) = pair(PolicyConfig::Fixed(arm), 4);
+    pair.a.session.set_history_memory(0);
+    let messages = send_blocks(&mut pair, id, 8);
+    for memory in [8 << 20, 0].into_iter().cycle() {
+        let mut wave = jobs(&mut pair);
+        let Some(job) = wave.pop() else { break };
+        pair.a.session.set_history_memory(memory);
+        assert!(wave.is_empty() && jobs(&mut pair).is_empty());
+        done(&mut pair, job);
+        deliver(&mut pair);
+    }
+    pair.settle();
+    assert_eq!(pair.b.payloads(id), messages);
+}
+
 #[cfg(feature = "deflate")]
 #[test]
 fn sensitive_messages_end_a_wave() {
