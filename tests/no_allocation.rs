@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tautline::codecs::{Arm, CodecId, Codecs, Encoded, info};
 use tautline::control::PolicyConfig;
 use tautline::dictionary::Dictionary;
@@ -287,6 +287,36 @@ fn a_session_allocates_for_what_it_receives_only() {
         println!("{len} B: {dropped} for 1000 messages, {kept} if they are kept");
         assert!(dropped <= 4, "{len} B: {dropped} for 1000 messages");
         assert!(kept <= 2010, "{len} B: {kept} for 1000 that are kept");
+    }
+}
+
+/// Of 100 blocks of `count` messages of 64 B, after as many to warm up, read into a driver's buffer and dropped.
+fn allocations_of_blocks(count: usize) -> u64 {
+    let mut pair = Pair::new(&SessionConfig::default().policy(PolicyConfig::None));
+    pair.inputs[1] = BytesMut::with_capacity(128 << 10);
+    let payload = Bytes::from(vec![7; 64]);
+    let mut before = 0;
+    for number in 0..200 {
+        if number == 100 {
+            before = ALLOCATIONS.get();
+        }
+        (0..count).for_each(|_| pair.send(&payload));
+        pair.exchange();
+        for _ in 0..count {
+            assert_eq!(take(&mut pair).payload, payload);
+        }
+    }
+    ALLOCATIONS.get() - before
+}
+
+/// A small plain block is copied out of the buffer, so that its messages do not hold that: once, however many they are, and their
+/// count of references is another.
+#[test]
+fn a_block_that_is_copied_costs_no_more_for_many_messages() {
+    for (count, most) in [(1, 1), (64, 2)] {
+        let seen = allocations_of_blocks(count);
+        println!("{count} messages in a block: {seen} for 100 blocks");
+        assert!(seen <= 100 * most + 4, "{count}: {seen} for 100 blocks");
     }
 }
 

@@ -12,7 +12,7 @@ use tautline::wire::{RecordKind, StreamId};
 pub(crate) struct Pair {
     /// Who connected, and who accepted.
     pub(crate) ends: [Session; 2],
-    inputs: [BytesMut; 2],
+    pub(crate) inputs: [BytesMut; 2],
     worker: CodecWorker,
     pub(crate) stream: StreamId,
     pub(crate) now: Time,

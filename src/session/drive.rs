@@ -48,7 +48,7 @@ impl Session {
             return Ok(());
         }
         self.receiver.decode_time.on_time(now);
-        if self.receiver.begin_input(now, input.len()) {
+        if self.receiver.begin_input(now, input) {
             self.heard_at = now;
         }
         let result = self.take_input(now, input);

@@ -136,8 +136,8 @@ impl Limits {
     /// sessions that can be resumed, what is not acknowledged
     /// ([`SessionConfig::retransmit_memory`](super::SessionConfig::retransmit_memory)); and some hundred bytes for each
     /// stream ([`Self::max_streams`]). Counted are bytes of messages: a message that is not whole may
-    /// have four times its bytes reserved, and small messages share the memory of the block that they came in, or of what was read with it (128 KiB), which is held as
-    /// long as the last of them, a block for each stream at most.
+    /// have four times its bytes reserved, one that came in a plain block may hold eight times its bytes of what was read with it, and small messages share
+    /// the memory of the block that they came in, which is held as long as the last of them, a block for each stream at most.
     #[must_use]
     pub const fn connection_memory(mut self, bytes: usize) -> Self {
         self.connection_memory = Some(bytes);

@@ -1,5 +1,6 @@
 //! The receiving side: frames from bytes, blocks to messages, in the order of the wire.
 
+mod pinned;
 mod records;
 
 use core::time::Duration;
@@ -7,10 +8,10 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use self::pinned::{cut_plain, is_pinning};
 pub(super) use self::records::end;
 use self::records::{
-    Alike, Delivered, FirstStream, deliver_alike, deliver_record, delivered_by, is_pinning,
-    tell_run,
+    Alike, Delivered, FirstStream, deliver_alike, deliver_record, delivered_by, tell_run,
 };
 use super::credit::RecvCredit;
 use super::dictionaries::{DictionaryConfig, DictionaryMemory, RecvDictionaries};
@@ -80,6 +81,8 @@ enum BlockState {
     },
     Plain {
         bytes: Bytes,
+        /// The memory that these are in, bytes.
+        pinned: usize,
         crc: u32,
         decode: Duration,
     },
@@ -117,6 +120,8 @@ pub(super) struct Receiver {
     dry_since: Option<Time>,
     /// Bytes left of the input, with less than a frame or too much to be taken at once.
     left_over: usize,
+    /// The most that the input had room for: what is cut out of it holds so much.
+    input_room: usize,
     /// Time spent waiting for bytes, in all and until the latest block.
     waited_nanos: u64,
     block_waited_nanos: u64,
@@ -168,6 +173,7 @@ impl Receiver {
             last_input_at: Time::ZERO,
             dry_since: None,
             left_over: 0,
+            input_room: 0,
             waited_nanos: 0,
             block_waited_nanos: 0,
             first_unacked_at: None,
@@ -233,8 +239,10 @@ impl Receiver {
         self.dry_since.is_some()
     }
 
-    /// Input of so many bytes is about to be read: new ones among them end a wait. Whether there are any.
-    pub(super) fn begin_input(&mut self, now: Time, len: usize) -> bool {
+    /// Input is about to be read: new bytes of it end a wait. Whether there are any.
+    pub(super) fn begin_input(&mut self, now: Time, input: &BytesMut) -> bool {
+        let len = input.len();
+        self.input_room = self.input_room.max(input.capacity());
         self.last_input_at = now;
         if len > self.left_over {
             let since = self.dry_since.take();
@@ -284,12 +292,11 @@ impl Receiver {
         };
         match frame {
             Frame::Block { header, body_at } => {
-                let end = body_at + header.body_len;
-                let body = input.split_to(end).freeze().slice(body_at..);
-                self.wire_bytes += end as u64;
+                self.wire_bytes += (body_at + header.body_len) as u64;
                 self.last_block_at = now;
                 self.block_waited_nanos = self.waited_nanos;
-                self.on_block(header, body)?;
+                bytes::Buf::advance(input, body_at);
+                self.on_block(header, input)?;
                 Ok(Taken::Ordered)
             }
             Frame::Control { control, len } => {
@@ -439,7 +446,8 @@ impl Receiver {
         }
     }
 
-    fn on_block(&mut self, header: BlockHeader, body: Bytes) -> Result<(), WireError> {
+    /// A block whose body is in front of `input`.
+    fn on_block(&mut self, header: BlockHeader, input: &mut BytesMut) -> Result<(), WireError> {
         let slot = header.slot.or(self.last_slot);
         let slot = slot.ok_or(WireError::Unexpected {
             what: "a first block that names no slot",
@@ -451,7 +459,7 @@ impl Receiver {
         let place = self.history.on_header(slot, header.epoch)?;
         let number = self.blocks_found;
         self.blocks_found += 1;
-        let body_len = body.len();
+        let body_len = header.body_len;
         self.told.tell(|| Observation::BlockReceived {
             block: number,
             codec,
@@ -461,29 +469,31 @@ impl Receiver {
             self.tell_context(ContextChange::Reset, slot, group, Some(codec));
         }
         let state = if codec == CodecId::IDENTITY {
-            let actual = body.len();
-            if let Some(declared) = header.plain_len.filter(|declared| *declared != actual) {
+            if let Some(declared) = header.plain_len.filter(|declared| *declared != body_len) {
+                let actual = body_len;
                 return Err(WireError::WrongPlainLen { declared, actual });
             }
+            let (bytes, pinned) = cut_plain(input, body_len, self.input_room);
             let crc = if self.with_check {
-                crate::wire::plain_crc(&body)
+                crate::wire::plain_crc(&bytes)
             } else {
                 0
             };
             BlockState::Plain {
-                bytes: body,
+                bytes,
+                pinned,
                 crc,
                 decode: Duration::ZERO,
             }
         } else {
-            let most_plain = self.limits.expanded(body.len());
+            let most_plain = self.limits.expanded(body_len);
             check_expansion(header.plain_len.unwrap_or(0), most_plain)?;
             let number = self.next_job;
             self.next_job += 1;
             self.jobs.push_back(DecodeJob {
                 number,
                 codec,
-                wire: body,
+                wire: input.split_to(body_len).freeze(),
                 plain_len: header.plain_len,
                 max_plain: self.limits.max_block,
                 most_plain,
@@ -524,6 +534,7 @@ impl Receiver {
             if let Inbound::Block { state, .. } = inbound {
                 if matches!(state, BlockState::Decoding { number } if *number == block.number) {
                     *state = BlockState::Plain {
+                        pinned: bytes.len(),
                         bytes,
                         crc,
                         decode: elapsed,
@@ -587,15 +598,22 @@ impl Receiver {
                     header,
                     group,
                     is_closed,
-                    state: BlockState::Plain { bytes, crc, decode },
+                    state:
+                        BlockState::Plain {
+                            bytes,
+                            pinned,
+                            crc,
+                            decode,
+                        },
                 }) => {
                     let company = (group, is_closed);
+                    let plain = (bytes, pinned, crc);
                     self.told.tell(|| Observation::BlockDecoded {
                         block: number,
-                        plain_len: bytes.len(),
+                        plain_len: plain.0.len(),
                         decode,
                     });
-                    self.deliver_block(&header, company, (bytes, crc), streams, credit, events)?;
+                    self.deliver_block(&header, company, plain, streams, credit, events)?;
                 }
                 _ => return Ok(None),
             }
@@ -611,7 +629,7 @@ impl Receiver {
         &mut self,
         header: &BlockHeader,
         (group_id, is_closed): (GroupId, bool),
-        (mut plain, crc): (Bytes, u32),
+        (mut plain, pinned, crc): (Bytes, usize, u32),
         streams: &mut Streams,
         credit: &mut RecvCredit,
         events: &mut VecDeque<Event>,
@@ -651,7 +669,7 @@ impl Receiver {
                     what: "a message in a history of another group",
                 });
             }
-            if first.is_mixed(&record, block_len, streams) && is_pinning(&record.payload, block_len)
+            if first.is_mixed(&record, pinned, streams) && is_pinning(record.payload.len(), pinned)
             {
                 record.payload = Bytes::copy_from_slice(&record.payload);
             }
@@ -663,7 +681,7 @@ impl Receiver {
             let id = record.stream;
             let delivered = deliver_record(record, max_message, streams, credit, events)?;
             let alike = if delivered == Delivered::Queued {
-                let (reader, lens) = (&group.reader, (max_message, block_len));
+                let (reader, lens) = (&group.reader, (max_message, pinned));
                 deliver_alike(id, &mut plain, (reader, &mut first), lens, streams, credit)?
             } else {
                 if delivered == Delivered::Refused {

@@ -289,11 +289,17 @@ impl RecordReader {
             }
         };
         let payload = if payload_len == 0 {
+            bytes::Buf::advance(plain, at);
             Bytes::new()
+        } else if payload_len == available {
+            // The last of a block, most often its only one: what is left, without another reference to it.
+            bytes::Buf::advance(plain, at);
+            core::mem::take(plain)
         } else {
-            plain.slice(at..at + payload_len)
+            let payload = plain.slice(at..at + payload_len);
+            bytes::Buf::advance(plain, at + payload_len);
+            payload
         };
-        bytes::Buf::advance(plain, at + payload_len);
         Ok(Some(Record {
             stream,
             kind,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::pinned::is_pinning;
 use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
 use crate::session::observer::{MessageRun, Observation, Told};
@@ -12,14 +13,6 @@ use crate::session::stream::{Message, RecvStream, Streams};
 use crate::wire::{
     CloseCode, MESSAGE_CHARGE, Part, Record, RecordKind, RecordReader, StreamId, WireError,
 };
-
-/// How many times its own length a payload in a block of several streams may hold in memory.
-const MAX_PINNED: usize = 8;
-
-/// Whether a payload would hold far more memory than it is charged for.
-pub(super) const fn is_pinning(payload: &Bytes, block_len: usize) -> bool {
-    payload.len() * MAX_PINNED < block_len
-}
 
 /// The stream that a block begins with, and how much of the block is its.
 #[derive(Debug, Default)]
@@ -32,12 +25,12 @@ pub(super) struct FirstStream {
 
 impl FirstStream {
     /// Whether the block has messages of several streams: then one that is read would not free the
-    /// block's memory while another is not, so small payloads must be copied. Those that the first
+    /// memory that all of them hold while another is not, so small payloads must be copied. Those that the first
     /// stream has already are copied once another shows.
     pub(super) fn is_mixed(
         &mut self,
         record: &Record,
-        block_len: usize,
+        pinned: usize,
         streams: &mut Streams,
     ) -> bool {
         match self.stream {
@@ -47,7 +40,7 @@ impl FirstStream {
             }
             Some(first) if self.is_alone && record.stream != first => {
                 self.is_alone = false;
-                if self.bytes * MAX_PINNED < block_len {
+                if is_pinning(self.bytes, pinned) {
                     if let Some(stream) = streams.find(first) {
                         for message in stream.recv.queue.iter_mut().rev().take(self.messages) {
                             message.payload = Bytes::copy_from_slice(&message.payload);
@@ -86,7 +79,7 @@ pub(super) fn deliver_alike(
     id: StreamId,
     plain: &mut Bytes,
     (reader, first): (&RecordReader, &mut FirstStream),
-    (max_message, block_len): (u64, usize),
+    (max_message, pinned): (u64, usize),
     streams: &mut Streams,
     credit: &mut RecvCredit,
 ) -> Result<Alike, WireError> {
@@ -106,7 +99,7 @@ pub(super) fn deliver_alike(
         room = longest - payload.len() as u64;
         alike.messages += 1;
         alike.bytes += payload.len();
-        if !first.is_alone && is_pinning(&payload, block_len) {
+        if !first.is_alone && is_pinning(payload.len(), pinned) {
             payload = Bytes::copy_from_slice(&payload);
         }
         recv.queue.push_back(Message {

@@ -20,6 +20,7 @@ mod credit;
 mod dictionaries;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod groups;
+mod held;
 #[cfg(all(feature = "generate", feature = "zstd", feature = "lz4"))]
 mod history;
 mod limits;
