@@ -483,6 +483,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     }
                 }
                 Event::StreamRefused { stream, given, max } => {
+                    self.node.faults.on_stream_refused();
                     self.deliver(stream);
                     if let Some(stream) = self.streams.get(&stream) {
                         stream.end(Err(RecvError::TooLong { given, max }));

@@ -7,7 +7,8 @@ use crate::session::SessionError;
 use crate::wire::{GoAwayCode, WireError};
 
 /// How often the connections of a node went wrong, since it began, by whose fault and how: each connection that ends otherwise than by a
-/// clean close counts once, also where its session goes on over another one. What a listener did not let in,
+/// clean close counts once, also where its session goes on over another one; and each stream that was refused, on connections that go on. What
+/// a listener did not let in,
 /// [`ListenerStats`](super::ListenerStats) counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,6 +39,10 @@ pub struct FaultStats {
     pub handshakes: u64,
     /// Sessions that did not go on: their peer had lost them, or did not come back in time.
     pub not_resumed: u64,
+    /// Streams on which a peer meant to send a message that is longer than this side receives
+    /// ([`Limits::max_message`](crate::session::Limits::max_message), [`RecvError::TooLong`](super::RecvError::TooLong)): each
+    /// once, on the side that refused. Their connections go on.
+    pub streams_refused: u64,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +51,11 @@ pub(super) struct Faults(Mutex<FaultStats>);
 impl Faults {
     pub(super) fn stats(&self) -> FaultStats {
         *lock(&self.0)
+    }
+
+    /// A stream was refused; its connection goes on.
+    pub(super) fn on_stream_refused(&self) {
+        lock(&self.0).streams_refused += 1;
     }
 
     pub(super) fn on_failed(&self, error: &SessionError) {

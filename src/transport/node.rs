@@ -411,7 +411,7 @@ impl Node {
         guard::settled(self).await;
     }
 
-    /// What was wrong with connections so far, of listeners' and those that this side made.
+    /// What was wrong with connections and streams so far, of listeners' and those that this side made.
     pub fn faults(&self) -> FaultStats {
         self.shared.faults.stats()
     }

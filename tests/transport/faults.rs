@@ -13,7 +13,7 @@ use tautline::wire::{Control, Frame, GoAwayCode, Hello, WireError, parse_frame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use self::table::Outcome::{Borne, Gone, Refused};
+use self::table::Outcome::{Borne, Gone, Refused, Stopped};
 use self::table::{FAULTS, FRAMES, Fault, MAX_MESSAGE, Outcome, Row, control, hello_with, table};
 use super::support::{listen, within};
 
@@ -27,6 +27,7 @@ fn name(error: &WireError) -> String {
 fn counter(stats: &FaultStats, outcome: Outcome) -> u64 {
     match outcome {
         Borne => 0,
+        Stopped => stats.streams_refused,
         Gone => stats.gone_away,
         Refused(name, _) => match name {
             "WrongMagic" | "Version" => stats.strangers,
@@ -160,12 +161,17 @@ async fn attack(node: &Node, listener: &Listener, row: &Row, goes_on: bool) {
     let mut attack = Attack::begin(listener, row.is_first).await;
     attack.say(&row.bytes).await;
     match row.outcome {
-        Borne => {
+        Borne | Stopped => {
             attack.say(&control(1, &[77])).await;
             let answers =
                 |control: &Control| matches!(control, Control::ProbeReply(reply) if reply.id == 77);
             attack.hear(answers).await;
-            assert_eq!(node.faults(), before, "{what}");
+            let after = node.faults();
+            if row.outcome == Stopped {
+                assert_counted(&before, &after, row.outcome, &what);
+            } else {
+                assert_eq!(after, before, "{what}");
+            }
             // That it is lost now is counted before the next begins.
             let Attack {
                 socket, connection, ..

@@ -6,7 +6,7 @@ use tautline::codecs::{Arm, CodecId};
 use tautline::control::PolicyConfig;
 use tautline::session::{Limits, Role, SendError, SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{
-    Address, Connection, Listener, Node, NodeConfig, RecvError, SendReaderError, Stream,
+    Address, Connection, FaultStats, Listener, Node, NodeConfig, RecvError, SendReaderError, Stream,
 };
 use tautline::wire::{
     BlockHeader, Check, Close, CloseCode, Control, Define, Frame, GoAway, GoAwayCode, GroupId,
@@ -24,6 +24,7 @@ const WINDOW: u64 = 8 << 10;
 
 /// A listener with a well-behaved connection that must not notice anything.
 struct Victim {
+    node: Node,
     listener: Listener,
     address: Address,
     client: Stream,
@@ -43,7 +44,8 @@ impl Victim {
                 .max_block(MAX_BLOCK)
                 .window(WINDOW),
         );
-        let listener = listen(&node(session.clone())).await;
+        let victim = node(session.clone());
+        let listener = listen(&victim).await;
         let address = listener.local_address().expect("an address");
         let client = node(session);
         let (client, server) =
@@ -52,6 +54,7 @@ impl Victim {
         Self {
             client: open(&connections.0, "good").await,
             server: accept(&connections.1).await,
+            node: victim,
             listener,
             address,
             _connections: connections,
@@ -401,6 +404,11 @@ async fn a_message_over_the_limit_ends_its_stream_and_no_other() {
     within(long.send("an answer".into())).await.expect("room");
     let stats = within(connection.stats()).await.expect("a session");
     assert!(stats.received_most < 3 * WINDOW, "{stats:?}");
+    // It is counted once, whatever still comes of the stream, and as nothing else.
+    let faults = victim.node.faults();
+    let mut expected = FaultStats::default();
+    expected.streams_refused = 1;
+    assert_eq!(faults, expected);
     victim.is_unharmed().await;
 }
 

@@ -54,10 +54,12 @@ pub(super) enum Outcome {
     Refused(&'static str, GoAwayCode),
     /// The protocol allows it, and the session goes on.
     Borne,
+    /// Its stream ends, and nothing else.
+    Stopped,
     /// The peer has ended the session.
     Gone,
 }
-use Outcome::{Borne, Gone, Refused};
+use Outcome::{Borne, Gone, Refused, Stopped};
 
 pub(super) struct Row {
     pub(super) frame: &'static str,
@@ -300,8 +302,7 @@ impl Table {
             // With a good one before it.
             let then = |plain| join(&[&opened, &blocks(&[HELLO, plain], form)]);
             self.row(name, Malformed, then(CUT_OFF), TRUNCATED);
-            // That ends its stream alone.
-            self.row(name, Oversized, then(ENDLESS), Borne);
+            self.row(name, Oversized, then(ENDLESS), Stopped);
             self.row(name, Early, &good, UNEXPECTED);
             let closed = join(&[&opened, one, &close(0), two]);
             self.row(name, Late, closed, UNEXPECTED);
@@ -487,8 +488,7 @@ impl Table {
         self.row(name, Malformed, blocked(&[0], 0), TOO_SMALL);
         self.row(name, Malformed, control(13, &[0, 9, 0, 0]), TRAILING);
         let longest = varint(MAX_MESSAGE as u64 + 33);
-        // That ends its stream alone.
-        self.row(name, Oversized, blocked(&longest, 0), Borne);
+        self.row(name, Oversized, blocked(&longest, 0), Stopped);
         self.row(name, Early, control(13, &[0, 9, 0]), UNEXPECTED);
         let late = join(&[&opened, &close(0), &control(13, &[0, 9, 0])]);
         self.row(name, Late, late, UNEXPECTED);
