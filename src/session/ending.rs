@@ -115,6 +115,7 @@ impl Session {
         }
         self.events.push_back(Event::StreamStopped {
             stream: id,
+            taken: stop.messages,
             given,
             max,
         });

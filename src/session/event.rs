@@ -39,6 +39,8 @@ pub enum Event {
     StreamStopped {
         /// The stream.
         stream: StreamId,
+        /// How many of the messages that were sent on it the peer has taken: the first so many.
+        taken: u64,
         /// The length that was announced to it, bytes.
         given: u64,
         /// The peer's limit.

@@ -358,13 +358,14 @@ impl Stream {
                 YieldOnce::default().await;
                 self.put(payload, RecordKind::Message, false).await
             };
-            return Box::pin(put).await;
+            return Box::pin(put).await.map(|_| ());
         }
         match self.try_put(payload, RecordKind::Message, false) {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err((Refused::Full, payload)) => {
                 self.lane.helm.help();
-                Box::pin(self.put(payload, RecordKind::Message, false)).await
+                let put = Box::pin(self.put(payload, RecordKind::Message, false));
+                put.await.map(|_| ())
             }
             Err((Refused::Closed, _)) => Err(self.stream.why_closed()),
         }
@@ -431,7 +432,7 @@ impl Stream {
     fn try_send_as(&self, payload: Bytes, sensitive: bool) -> Result<(), SendError> {
         self.check_len(&payload)?;
         match self.try_put(payload, RecordKind::Message, sensitive) {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err((Refused::Closed, _)) => Err(self.stream.why_closed()),
             Err((Refused::Full, payload)) => Err(SendError::Full(Rejected(payload))),
         }
@@ -444,29 +445,27 @@ impl Stream {
         sensitive: bool,
     ) -> Result<(), SendError> {
         self.check_len(&payload)?;
-        self.put(payload, kind, sensitive).await
+        self.put(payload, kind, sensitive).await?;
+        Ok(())
     }
 
+    /// How many messages of the stream go before this one.
     pub(super) async fn put(
         &self,
         payload: Bytes,
         kind: RecordKind,
         sensitive: bool,
-    ) -> Result<(), SendError> {
+    ) -> Result<u64, SendError> {
         let message = Outgoing {
             payload,
             kind,
             sensitive,
         };
         let outbox = &self.stream.outbox;
-        if outbox
+        outbox
             .put(message, self.lane.send_queue, || self.tell())
             .await
-        {
-            Ok(())
-        } else {
-            Err(self.stream.why_closed())
-        }
+            .ok_or_else(|| self.stream.why_closed())
     }
 
     #[inline]
@@ -475,7 +474,7 @@ impl Stream {
         payload: Bytes,
         kind: RecordKind,
         sensitive: bool,
-    ) -> Result<(), (Refused, Bytes)> {
+    ) -> Result<u64, (Refused, Bytes)> {
         let message = Outgoing {
             payload,
             kind,
@@ -602,7 +601,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// It cannot be sent, no reply comes within `timeout`, or the stream ends first.
+    /// It cannot be sent, or is [stopped](SendError::Stopped) before the peer has taken it; no reply comes within `timeout`, or the
+    /// stream ends first.
     pub async fn request(&self, payload: Bytes, timeout: Duration) -> Result<Bytes, RequestError> {
         self.request_as(payload, timeout, false).await
     }
@@ -625,8 +625,16 @@ impl Stream {
         }
         let exchange = async {
             let kind = RecordKind::Request { correlation };
-            self.send_as(payload, kind, sensitive).await?;
-            reply.await.map_err(|_| RequestError::Ended)
+            self.check_len(&payload)?;
+            let place = self.put(payload, kind, sensitive).await?;
+            self.stream.place_request(correlation, place);
+            reply.await.map_err(|_| {
+                if self.stream.is_refused(place) {
+                    RequestError::Send(self.stream.why_closed())
+                } else {
+                    RequestError::Ended
+                }
+            })
         };
         match tokio::time::timeout(timeout, exchange).await {
             Ok(result) => result,

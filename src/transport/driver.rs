@@ -34,7 +34,9 @@ use super::lane::Lane;
 use super::node::NodeShared;
 use super::path;
 use super::resume::{Another, Carrier};
-use super::shared::{Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, StreamShared};
+use super::shared::{
+    Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, Stopped, StreamShared,
+};
 use crate::session::{
     BuildIdHasher, Event, Message, OpenError, Outgoing, Session, SessionError, UNSENT,
 };
@@ -489,9 +491,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                         stream.end(Err(RecvError::TooLong { given, max }));
                     }
                 }
-                Event::StreamStopped { stream, given, max } => {
+                Event::StreamStopped {
+                    stream,
+                    taken,
+                    given,
+                    max,
+                } => {
                     if let Some(stream) = self.streams.get(&stream) {
-                        stream.stop(given, max);
+                        stream.stop(Stopped { taken, given, max });
                     }
                 }
                 Event::Closing => {

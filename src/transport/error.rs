@@ -54,7 +54,7 @@ pub enum ConnectError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The request was not sent.
+    /// The request was not sent, or the peer has not taken it and takes nothing more of the stream ([`SendError::Stopped`]).
     #[error(transparent)]
     Send(#[from] SendError),
     /// No reply came in time; a later one is dropped.

@@ -27,6 +27,8 @@ struct State {
     messages: VecDeque<Outgoing>,
     /// Payload bytes of those.
     payload: usize,
+    /// How many the driver has taken.
+    count_taken: u64,
     /// Bytes taken that are not yet in a block.
     taken: usize,
     /// How many wait, so that nobody is woken where nobody waits.
@@ -52,6 +54,7 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Takes a message if there is room for it within `limit` bytes; into an empty queue any length goes. `tell` has the driver
     /// come for what is here, and stands before whatever is asked of the driver later; it is not called while that is still to come.
+    /// How many were taken before it: all are sent in this order.
     ///
     /// # Errors
     ///
@@ -62,7 +65,7 @@ impl Outbox {
         message: Outgoing,
         limit: usize,
         tell: impl FnOnce() -> Result<Option<Waker>, DriverEnded>,
-    ) -> Result<(), (Refused, Bytes)> {
+    ) -> Result<u64, (Refused, Bytes)> {
         let len = message.queued_len();
         let mut state = lock(&self.state);
         if state.is_closed {
@@ -82,12 +85,13 @@ impl Outbox {
         };
         state.taken += len;
         state.payload += message.payload.len();
+        let before = state.count_taken + state.messages.len() as u64;
         state.messages.push_back(message);
         drop(state);
         if let Some(driver) = driver {
             driver.wake();
         }
-        Ok(())
+        Ok(before)
     }
 
     /// Takes messages from the front, as [`Self::try_put`] would each of them, as long as there is room and none is longer than `longest`.
@@ -161,19 +165,19 @@ impl Outbox {
         }
     }
 
-    /// Takes a message as soon as there is room for it; false if the stream has closed.
+    /// Takes a message as soon as there is room for it; how many were taken before it, `None` if the stream has closed.
     pub(super) async fn put(
         &self,
         message: Outgoing,
         limit: usize,
         tell: impl Fn() -> Result<Option<Waker>, DriverEnded>,
-    ) -> bool {
+    ) -> Option<u64> {
         let mut message = Some(message);
         let mut put = || {
             let (kind, sensitive) = message.as_ref().map(|it| (it.kind, it.sensitive))?;
             match self.try_put(message.take()?, limit, &tell) {
-                Ok(()) => Some(true),
-                Err((Refused::Closed, _)) => Some(false),
+                Ok(before) => Some(Some(before)),
+                Err((Refused::Closed, _)) => Some(None),
                 Err((Refused::Full, payload)) => {
                     message = Some(Outgoing {
                         payload,
@@ -220,6 +224,7 @@ impl Outbox {
     pub(super) fn take(&self, into: &mut VecDeque<Outgoing>) -> Taken {
         let mut state = lock(&self.state);
         core::mem::swap(&mut state.messages, into);
+        state.count_taken += into.len() as u64;
         Taken {
             messages: into.len(),
             payload: core::mem::take(&mut state.payload),
@@ -292,7 +297,7 @@ mod tests {
 
     fn put(outbox: &Outbox, len: usize, limit: usize) -> Result<(), Refused> {
         let result = outbox.try_put(message(len), limit, || Ok(None));
-        result.map_err(|(refused, payload)| {
+        result.map(|_| ()).map_err(|(refused, payload)| {
             assert_eq!(payload.len(), len, "what is refused is given back");
             refused
         })
@@ -356,7 +361,8 @@ mod tests {
                 for round in 0..ROUNDS {
                     let tell = || told.send(()).map(|()| None).map_err(|_| DriverEnded);
                     let len = 1 + (number + round) % 3;
-                    assert!(outbox.put(message(len), 2 * CHARGE, tell).await);
+                    let put = outbox.put(message(len), 2 * CHARGE, tell).await;
+                    assert!(put.is_some());
                 }
             });
         }
@@ -378,14 +384,14 @@ mod tests {
     async fn who_waits_hears_of_the_end_and_who_gives_up_is_not_counted() {
         let outbox = Outbox::default();
         let put = |len| outbox.put(message(len), 4, || Ok(None));
-        assert!(put(4).await);
+        assert!(put(4).await.is_some());
         let (waited, gave_up, ()) = tokio::join!(
             biased;
             put(1),
             async {
                 tokio::select! {
                     biased;
-                    taken = put(1) => taken,
+                    taken = put(1) => taken.is_some(),
                     () = tokio::task::yield_now() => true,
                 }
             },
@@ -397,7 +403,7 @@ mod tests {
                 outbox.close();
             },
         );
-        assert!(!waited && gave_up && outbox.is_closed());
+        assert!(waited.is_none() && gave_up && outbox.is_closed());
         assert_eq!(lock(&outbox.state).waiting, 0);
     }
 }

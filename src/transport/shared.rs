@@ -498,6 +498,21 @@ impl Inbound {
     }
 }
 
+/// Why the peer takes nothing more of a stream: it was sent a message of `given` bytes, after `taken` others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stopped {
+    pub(super) taken: u64,
+    pub(super) given: u64,
+    pub(super) max: u64,
+}
+
+#[derive(Debug)]
+struct Request {
+    reply: oneshot::Sender<Bytes>,
+    /// How many messages of the stream go before it, once it is one of them.
+    place: Option<u64>,
+}
+
 /// What a stream's handle shares with the driver.
 #[derive(Debug)]
 pub(super) struct StreamShared {
@@ -509,11 +524,11 @@ pub(super) struct StreamShared {
     parts: Notify,
     /// What was sent.
     pub(super) outbox: Outbox,
-    /// Why nothing more is, if the peer has said so: the length of a message, and what it receives at most.
-    stopped: OnceLock<(u64, u64)>,
+    /// Why nothing more is, if the peer has said so.
+    stopped: OnceLock<Stopped>,
     pub(super) sends: Run,
     pub(super) receipts: Run,
-    requests: Mutex<HashMap<u64, oneshot::Sender<Bytes>>>,
+    requests: Mutex<HashMap<u64, Request>>,
     pub(super) next_request: AtomicU64,
 }
 
@@ -556,8 +571,8 @@ impl StreamShared {
                         continue;
                     };
                     released += message.charge();
-                    if let Some(waiter) = lock(&self.requests).remove(&correlation) {
-                        let _ = waiter.send(message.payload);
+                    if let Some(request) = lock(&self.requests).remove(&correlation) {
+                        let _ = request.reply.send(message.payload);
                     }
                 }
             }
@@ -704,17 +719,18 @@ impl StreamShared {
         self.parts.notify_waiters();
     }
 
-    /// The peer takes nothing more, since it was sent a message of `given` bytes.
-    pub(super) fn stop(&self, given: u64, max: u64) {
-        let _ = self.stopped.set((given, max));
+    /// The peer takes nothing more. Requests that it has taken may still be answered.
+    pub(super) fn stop(&self, stopped: Stopped) {
+        let _ = self.stopped.set(stopped);
         self.outbox.abandon();
+        lock(&self.requests).retain(|_, request| request.place.is_none_or(|at| at < stopped.taken));
     }
 
     /// Why the outbox is closed.
     pub(super) fn why_closed(&self) -> SendError {
         let stream = self.id;
         match self.stopped.get() {
-            Some(&(given, max)) => SendError::Stopped { stream, given, max },
+            Some(&Stopped { given, max, .. }) => SendError::Stopped { stream, given, max },
             None => SendError::Closed(stream),
         }
     }
@@ -727,11 +743,27 @@ impl StreamShared {
     /// Waits for a reply from now on; in vain if nothing more comes.
     pub(super) fn add_request(&self, correlation: u64) -> oneshot::Receiver<Bytes> {
         let (sender, receiver) = oneshot::channel();
-        lock(&self.requests).insert(correlation, sender);
+        let (reply, place) = (sender, None);
+        lock(&self.requests).insert(correlation, Request { reply, place });
         if lock(&self.inbound).ended.is_some() {
             self.remove_request(correlation);
         }
         receiver
+    }
+
+    /// So many messages go before a request: if the peer has not taken it by now and takes nothing more, nobody need wait.
+    pub(super) fn place_request(&self, correlation: u64, place: u64) {
+        let mut requests = lock(&self.requests);
+        if self.is_refused(place) {
+            requests.remove(&correlation);
+        } else if let Some(request) = requests.get_mut(&correlation) {
+            request.place = Some(place);
+        }
+    }
+
+    /// Whether the peer has stopped the stream before it took the message at `place`.
+    pub(super) fn is_refused(&self, place: u64) -> bool {
+        self.stopped.get().is_some_and(|it| place >= it.taken)
     }
 
     pub(super) fn remove_request(&self, correlation: u64) {

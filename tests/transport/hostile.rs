@@ -6,7 +6,8 @@ use tautline::codecs::{Arm, CodecId};
 use tautline::control::PolicyConfig;
 use tautline::session::{Limits, Role, SendError, SessionConfig, SessionError, StreamConfig};
 use tautline::transport::{
-    Address, Connection, FaultStats, Listener, Node, NodeConfig, RecvError, SendReaderError, Stream,
+    Address, Connection, FaultStats, Listener, Node, NodeConfig, RecvError, RequestError,
+    SendReaderError, Stream,
 };
 use tautline::wire::{
     BlockHeader, Check, Close, CloseCode, Control, Define, Frame, GoAway, GoAwayCode, GroupId,
@@ -462,6 +463,64 @@ async fn who_is_told_to_stop_says_so_to_whoever_sends() {
     assert!(matches!(read, Err(SendReaderError::Send(error)) if error == expected));
     within(other.send("y".into())).await.expect("room");
     assert!(within(other.stats()).await.is_some(), "the session goes on");
+}
+
+/// Of two requests the peer says that it takes no more than the first.
+#[tokio::test]
+async fn a_request_that_is_stopped_ends_at_once_and_one_that_was_taken_is_answered() {
+    const MAX: u64 = 1 << 20;
+    let forever = Duration::from_secs(3600);
+    let victim = Victim::new().await;
+    let (mut socket, connection) = victim.attack().await;
+    socket.write_all(&hello()).await.expect("a write");
+    let mut sender = Sender {
+        socket,
+        check: Check::default(),
+    };
+    let open = Open {
+        stream: stream(),
+        group: GroupId::default(),
+        window: 0,
+        name: "x".into(),
+    };
+    sender.say(&Control::Open(open)).await;
+    let asking = accept(&connection).await;
+    within(asking.send("no request".into()))
+        .await
+        .expect("room");
+    let taken = asking.request("taken".into(), forever);
+    let stopped = asking.request("stopped".into(), forever);
+    let answering = async {
+        // All that is sent has left before it is stopped.
+        while within(asking.stats()).await.expect("open").messages_sent < 3 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let stop = Stop {
+            stream: stream(),
+            messages: 2,
+            reason: StopReason::TooLong { given: MAX + 1 },
+        };
+        sender.say(&Control::Stop(stop)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // A reply to the first.
+        sender.send(b"\x90\x00\x00the answer").await;
+    };
+    let expected = RequestError::Send(SendError::Stopped {
+        stream: stream(),
+        given: MAX + 1,
+        max: MAX,
+    });
+    let (first, second, ()) = within(async { tokio::join!(taken, stopped, answering) }).await;
+    assert_eq!(second, Err(expected.clone()));
+    assert_eq!(first, Ok("the answer".into()));
+    let again = within(asking.request("again".into(), forever)).await;
+    assert_eq!(again, Err(expected));
+    let given_up = Close {
+        stream: stream(),
+        code: CloseCode::Aborted(0),
+    };
+    sender.say(&Control::Close(given_up)).await;
+    assert!(within(asking.recv()).await.is_err());
 }
 
 #[tokio::test]

@@ -68,6 +68,13 @@ fn a_message_that_is_too_long_ends_its_stream_and_no_other() {
         // Its sender is told, and may go on to receive on it.
         let again = pair.a.session.send(long, Bytes::new(), RecordKind::Message);
         assert_eq!(again, Err(stopped(long, len)));
+        let told = Event::StreamStopped {
+            stream: long,
+            taken: 1,
+            given: len as u64,
+            max: LONGEST as u64,
+        };
+        assert!(pair.a.events.contains(&told), "{policy:?}");
         let answer = Bytes::from_static(b"the other way");
         let sent = pair
             .b
