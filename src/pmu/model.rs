@@ -252,20 +252,29 @@ impl Names {
     ///
     /// # Errors
     ///
-    /// [`Reason::UnknownEvent`], or [`Reason::NoTracefs`] for a tracepoint where those cannot be read.
+    /// [`Reason::UnknownEvent`], [`Reason::UnknownModifier`] behind the name of an event, or [`Reason::NoTracefs`] for a tracepoint where
+    /// those cannot be read.
     pub fn resolve(&self, name: &str) -> Result<EventCode, Reason> {
         if let Some(recorded) = &self.recorded {
             let index = recorded.iter().position(|known| known == name);
             let index = index.ok_or(Reason::NotRecorded)?;
             return Ok(EventCode::new(EventSource::Raw, index as u64));
         }
-        match self.resolve_plain(name) {
-            Err(reason) => match split_privilege(name) {
-                Some((name, privilege)) => Ok(self.resolve_plain(name)?.with(privilege)),
-                None => Err(reason),
-            },
-            found => found,
+        let reason = match self.resolve_plain(name) {
+            Err(reason) => reason,
+            found => return found,
+        };
+        if let Some((event, privilege)) = split_privilege(name) {
+            return Ok(self.resolve_plain(event)?.with(privilege));
         }
+        let event = name
+            .rsplit_once(':')
+            .map(|(event, _)| self.resolve_plain(event));
+        Err(match event {
+            // A tracepoint that cannot be looked up is one all the same: what stands behind it is no part of its name.
+            Some(Ok(_) | Err(Reason::NoTracefs)) => Reason::UnknownModifier,
+            Some(Err(_)) | None => reason,
+        })
     }
 
     fn resolve_plain(&self, name: &str) -> Result<EventCode, Reason> {
@@ -409,6 +418,45 @@ mod tests {
         assert_eq!(names.resolve("nothing"), Err(Reason::UnknownEvent));
         assert_eq!(names.resolve("nothing:u"), Err(Reason::UnknownEvent));
         assert_eq!(names.resolve("a..b:c"), Err(Reason::UnknownEvent));
+    }
+
+    #[test]
+    fn a_modifier_that_there_is_not_is_told_from_a_name_that_there_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let modifier = Err(Reason::UnknownModifier);
+        for is_mounted in [false, true] {
+            let names = Names::of_system(root.path());
+            let names = names.model(ModelFile::parse(INTEL).unwrap());
+            for name in [
+                "page-faults:x",
+                "cycles:U",
+                "cycles:",
+                "r01c2:uu",
+                "LLC-load-misses:kk",
+                "L1D.REPLACEMENT:p",
+                "sched:sched_switch:h",
+            ] {
+                assert_eq!(names.resolve(name), modifier, "{name}");
+            }
+            let (unknown, tracepoint) = if is_mounted {
+                (Reason::UnknownEvent, Reason::UnknownEvent)
+            } else {
+                (Reason::UnknownEvent, Reason::NoTracefs)
+            };
+            assert_eq!(names.resolve("nothing"), Err(unknown));
+            assert_eq!(names.resolve("nothing:x"), Err(tracepoint));
+            assert_eq!(names.resolve("nothing:u"), Err(unknown));
+            let directory = root
+                .path()
+                .join("sys/kernel/tracing/events/sched/sched_switch");
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("id"), "314\n").unwrap();
+        }
+        let said = Reason::UnknownModifier.to_string();
+        assert!(
+            [":u", ":k", ":uk"].iter().all(|known| said.contains(known)),
+            "{said}"
+        );
     }
 
     #[test]

@@ -36,6 +36,11 @@ pub enum Reason {
         "no event has this name: neither perf's generic ones nor the model files that fit this processor"
     )]
     UnknownEvent,
+    /// It is an event, but what stands behind the last colon of its name is no mode.
+    #[error(
+        "the event has no such modifier: there are :u (what programs do), :k (what the kernel does) and :uk (both, as without one)"
+    )]
+    UnknownModifier,
     /// It was required, but no set counts it.
     #[error("no set has it")]
     NotInSets,

@@ -7,6 +7,7 @@ mod support;
 
 mod confine;
 mod files;
+mod names;
 mod permission;
 mod processes;
 mod processors;
