@@ -9,7 +9,8 @@ use bytes::Bytes;
 use crate::wire::{MESSAGE_CHARGE, RecordKind, WireError};
 
 /// So many times what has come may be reserved: only that says how much a peer means to send. A longer step moves less of the message: with
-/// this one seven twelfths at most in all, and nothing is copied by that where the allocator moves pages, as glibc's does from 128 KiB on.
+/// this one seven twelfths at most in all, and nothing is copied by that where the allocator moves pages or has room behind: glibc's moves those of 128 KiB
+/// and more, or, once a longer piece was freed, of more than that had (32 MiB at most); shorter ones it copies if something else stands behind them.
 const GROWTH: usize = 4;
 
 /// What is reserved for a message of which so much has come.
