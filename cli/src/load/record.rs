@@ -54,7 +54,8 @@ pub(crate) struct RecordArguments {
 const MEANING: &str = "\
 Metrics are those of the monitor's sets (`tautline monitor --list`), cpu-load, and memory-latency. The last is an
 estimate: on each processor, a thread walks through 64 KiB twice in a millisecond and times that; each walk counts for
-the time since the one before. It takes about 2 % of the processor, and context switches contain its own.
+the time since the one before, and none for more than one and a half times what the quickest tenth takes. It takes 2 to
+4 % of the processor, and context switches contain its own.
 
 What the machine lacks is named with the reason, and the rest is recorded; with --metrics, the exit code is 1 if any
 of them is missing.";

@@ -24,7 +24,8 @@ pub const CPU_LOAD: &str = "cpu-load";
 pub const PAGE_FAULTS: &str = "page-faults-per-second";
 /// Context switches in a second.
 pub const CONTEXT_SWITCHES: &str = "context-switches-per-second";
-/// Nanoseconds of an access to 64 KiB that were in the second cache a moment ago: an estimate of what others take of the caches.
+/// Nanoseconds of an access to 64 KiB that were in the second cache a moment ago, none counted for more than half as much again as when nobody takes anything of the caches: an estimate of how much
+/// others do.
 pub const MEMORY_LATENCY: &str = "memory-latency";
 
 /// Of what metrics are.
