@@ -69,4 +69,21 @@ mod tests {
             assert!(!scenario.plots.is_empty(), "{name}");
         }
     }
+
+    /// They run on any machine, and nanoseconds are of one: on the next the leech that is to make them stands at a bound, and which one is the machine's.
+    #[test]
+    fn none_that_come_with_the_program_replicates_what_only_one_machine_can_have() {
+        for (name, text) in SCENARIOS {
+            let (_, variants) = Scenario::read(text).expect(name);
+            let loads = variants.iter().flat_map(|(_, one)| &one.loads);
+            let mut metrics = loads.filter_map(|load| load.replica.as_ref());
+            assert!(
+                metrics.all(|replica| replica
+                    .metrics
+                    .iter()
+                    .all(|metric| metric != "memory-latency")),
+                "{name}"
+            );
+        }
+    }
 }
