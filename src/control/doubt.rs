@@ -15,6 +15,8 @@ const MOST_PADDED_NANOS: f64 = 4e6;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// .. and altogether, they are no more than one byte in so many that a connection sends.
 const SHARE: u64 = 50;
+/// A rate from which on padding says nothing, bytes per second: there a whole block is to show whether it is more.
+pub(super) const SHOWN_BY_BLOCKS: f64 = PADDING.1 * 1e9 / LEAST_PADDED_NANOS;
 /// So many must show a rate that is no higher before it is believed.
 const CONFIRMATIONS: u32 = 2;
 /// A rate that is lower than this much of what it was has fallen ..
@@ -30,6 +32,8 @@ const RISEN: f64 = 1.25;
 pub(super) struct Doubt {
     /// Padded probes that are still to show no higher rate.
     probes: u32,
+    /// .. and plain blocks, on a link that is too fast for those.
+    blocks: u32,
     asked: Option<Time>,
     /// Bytes of padding on this connection.
     padded: u64,
@@ -43,13 +47,41 @@ impl Doubt {
         self.highest = self.highest.max(before);
         if rate < FALLEN * self.highest || before == 0.0 {
             self.probes = CONFIRMATIONS;
+            self.blocks = CONFIRMATIONS;
             self.highest = rate;
         }
     }
 
-    /// Another connection begins: what is left of the one before is taken as it is, rather than have the first message wait.
+    /// Another connection begins: what is left of the one before is taken as it is, rather than have the first message wait; but for
+    /// what a block in a run shows, behind which others wait anyhow.
     pub(super) fn restart(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            blocks: 1,
+            ..Self::default()
+        };
+    }
+
+    /// Whether a plain block is to show if the link is faster than `rate`.
+    pub(super) fn wants_block(&self, rate: f64) -> bool {
+        self.blocks > 0 && rate >= SHOWN_BY_BLOCKS
+    }
+
+    /// So many bytes that began with such a block were acknowledged after `rtt`, the least being `rtt_min`, on a link that is taken for `rate`: what the
+    /// link is, if that is more.
+    pub(super) fn on_block(
+        &mut self,
+        bytes: u64,
+        rtt: Duration,
+        rtt_min: Duration,
+        rate: f64,
+    ) -> Option<f64> {
+        let shown = shown_rate(bytes, rtt, rtt_min);
+        if shown > RISEN * rate {
+            self.blocks = CONFIRMATIONS;
+            return Some(shown);
+        }
+        self.blocks = self.blocks.saturating_sub(1);
+        None
     }
 
     /// How long a probe is to be at `now`, beyond what it says, on a link that is taken for `rate` and has nothing else to carry, of a
@@ -80,9 +112,7 @@ impl Doubt {
         rtt_min: Duration,
         rate: f64,
     ) -> Option<f64> {
-        // The least is known no better than this.
-        let on_link = rtt.saturating_sub(rtt_min).max(rtt_min / 10);
-        let shown = bytes as f64 * 1e9 / saturating_nanos(on_link).max(1) as f64;
+        let shown = shown_rate(bytes as u64, rtt, rtt_min);
         if shown > RISEN * rate {
             self.probes = CONFIRMATIONS;
             return Some(shown);
@@ -90,6 +120,13 @@ impl Doubt {
         self.probes = self.probes.saturating_sub(1);
         None
     }
+}
+
+/// The rate of so many bytes that were there and acknowledged within `rtt`, the least being `rtt_min`, bytes per second.
+fn shown_rate(bytes: u64, rtt: Duration, rtt_min: Duration) -> f64 {
+    // The least is known no better than this.
+    let on_link = rtt.saturating_sub(rtt_min).max(rtt_min / 10);
+    bytes as f64 * 1e9 / saturating_nanos(on_link).max(1) as f64
 }
 
 #[cfg(test)]
@@ -168,6 +205,29 @@ mod tests {
             doubt.on_rate(0.0, rate);
             assert_eq!(doubt.padding(at(0), rate, MUCH), None, "{rate}");
         }
+    }
+
+    #[test]
+    fn a_fast_rate_is_believed_after_two_blocks() {
+        let mut doubt = Doubt::default();
+        assert!(!doubt.wants_block(400e6), "nothing is in doubt");
+        doubt.on_rate(0.0, 400e6);
+        // What probes show is left to those.
+        assert!(doubt.wants_block(400e6) && !doubt.wants_block(30e6));
+        let block = 64 << 10;
+        let shown = doubt.on_block(block, back_after(block as usize, 2e9), RTT, 400e6);
+        assert!(shown.is_some_and(|rate| (rate / 2e9 - 1.0).abs() < 0.01));
+        for _ in 0..2 {
+            assert!(doubt.wants_block(2e9));
+            let shown = doubt.on_block(block, back_after(block as usize, 2e9), RTT, 2e9);
+            assert_eq!(shown, None);
+        }
+        assert!(!doubt.wants_block(2e9));
+        // The next connection looks once: the rate is another's, perhaps of a moment in which an end had no processor.
+        doubt.restart();
+        assert!(doubt.wants_block(2e9));
+        doubt.on_block(block, back_after(block as usize, 1e9), RTT, 2e9);
+        assert!(!doubt.wants_block(2e9));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::doubt::Doubt;
+use super::doubt::{Doubt, SHOWN_BY_BLOCKS};
 use super::estimate::CostEstimator;
 use super::floor::Floor;
 use crate::units::{BytesPerSec, Time, saturating_nanos};
@@ -519,6 +519,31 @@ impl LinkEstimator {
             if let Some(rate) = self.doubt.on_reply(bytes, rtt, rtt_min, *known) {
                 *known = rate.min(MOST_ASSUMED);
             }
+        }
+    }
+
+    /// The rate by which a plain block is to be reckoned that would show whether the link is faster than it is taken for: bytes per second, no more
+    /// than has passed; `None` where that is known, or where it is so slow that other blocks show it.
+    pub(crate) fn unchecked(&self) -> Option<f64> {
+        match self.busy_rate {
+            Some(known) => Some(known).filter(|known| self.doubt.wants_block(*known)),
+            None => match self.rate() {
+                LinkRate::AtLeast(bound) => {
+                    Some(bound.get()).filter(|bound| *bound >= SHOWN_BY_BLOCKS)
+                }
+                LinkRate::Unknown | LinkRate::About(_) => None,
+            },
+        }
+    }
+
+    /// Takes in that so many bytes, which began with such a block, were acknowledged after `rtt`, the least being `rtt_min`.
+    pub(crate) fn record_check(&mut self, bytes: u64, rtt: Duration, rtt_min: Duration) {
+        let Some(known) = self.busy_rate else {
+            self.record_passage(bytes as usize, rtt, rtt_min);
+            return;
+        };
+        if let Some(rate) = self.doubt.on_block(bytes, rtt, rtt_min, known) {
+            self.busy_rate = Some(rate.min(MOST_ASSUMED));
         }
     }
 

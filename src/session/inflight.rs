@@ -29,6 +29,8 @@ struct SentBlock {
     fed: Fed,
     /// Whether all blocks before it were acknowledged when it was put out.
     alone: bool,
+    /// Whether it went plain to show the link's rate.
+    is_check: bool,
     /// Whether it followed the one before after more than a round trip: then they hardly met.
     apart: bool,
     /// Time since the write of the block before, and its wire length over this one's, at least 1.
@@ -178,6 +180,8 @@ pub(super) struct Inflight {
     one_way_origin: Option<i128>,
     /// Frames that were sent when the link was last found to be faster than an end.
     end_bound_until: u64,
+    /// Whether the next block goes plain to show the link's rate.
+    checks: bool,
     absurd: u64,
 }
 
@@ -317,9 +321,15 @@ impl Inflight {
             before: None,
             fed,
             alone,
+            is_check: core::mem::take(&mut self.checks),
             apart: alone,
             pause: None,
         });
+    }
+
+    /// The next block goes plain to show the link's rate.
+    pub(super) const fn check_next(&mut self) {
+        self.checks = true;
     }
 
     /// Whether no probe is under way.
@@ -453,7 +463,7 @@ impl Inflight {
         self.check(ack)?;
         self.acked = ack.frames;
         let (mut fed, mut pause) = (Fed::Backlogged, Duration::ZERO);
-        let (mut first, mut last) = (None, None);
+        let (mut first, mut last, mut check) = (None, None, None);
         while let Some(block) = self
             .blocks
             .front()
@@ -467,6 +477,7 @@ impl Inflight {
                 first = Some(*block);
             }
             last = Some(*block);
+            check = check.or(last.filter(|block| block.is_check));
             self.pop_acked();
         }
         let (Some(first), Some(last)) = (first, last) else {
@@ -480,29 +491,17 @@ impl Inflight {
             known_rtt.record_at_most(now, rtt);
         }
         let rtt_min = known_rtt.min();
-        if let (Some(rtt), Some(least)) = (rtt, rtt_min) {
-            link.record_passage(last.wire_len, rtt, least);
-        }
-        let begun = first.begun.filter(|_| first.alone);
-        let longer = begun.and_then(|begun| link.queued(self.one_way(begun, ack.received_nanos)));
-        // What the application spread out in time shows its own pace; the last block may have been by itself.
-        if first.alone && !first.is_spread(&last, longer) {
-            // Other frames on the way with them, as what opens a stream, take their time too.
-            let bytes = last.wire_end - first.wire_start() + first.ahead;
-            if let Some((bytes, from)) = first.flight(bytes, longer, rtt_min) {
-                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-                link.record_flight(now, bytes, self.one_way(from, ack.received_nanos));
+        if let Some(least) = rtt_min {
+            if let Some(rtt) = rtt {
+                link.record_passage(last.wire_len, rtt, least);
             }
-        } else if let Some(written) = last.written {
-            let one_way = self.one_way(written, ack.received_nanos);
-            // The block before, of about the same time on the link, was off it when this one came.
-            let gone = last.pause.zip(link.queued(one_way));
-            let gone =
-                gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
-            if last.apart || gone {
-                link.record_lone(now, last.len_at_once(), one_way);
+            let begun = check.and_then(|check| check.begun);
+            let rtt_check = begun.and_then(|begun| self.round_trip(now, begun, held));
+            if let Some((check, rtt)) = check.zip(rtt_check) {
+                link.record_check(last.wire_end - check.wire_start(), rtt, least);
             }
         }
+        self.on_flight(now, ack.received_nanos, (&first, &last), rtt_min, link);
         let written_within = last
             .written
             .zip(self.acked_written)
@@ -554,6 +553,37 @@ impl Inflight {
             self.queue.bytes = 0.0;
         }
         Ok(())
+    }
+
+    /// What a flight from its first block to its last shows, which was received at `received_nanos` by the peer's clock.
+    fn on_flight(
+        &mut self,
+        now: Time,
+        received_nanos: u64,
+        (first, last): (&SentBlock, &SentBlock),
+        rtt_min: Option<Duration>,
+        link: &mut LinkEstimator,
+    ) {
+        let begun = first.begun.filter(|_| first.alone);
+        let longer = begun.and_then(|begun| link.queued(self.one_way(begun, received_nanos)));
+        // What the application spread out in time shows its own pace; the last block may have been by itself.
+        if first.alone && !first.is_spread(last, longer) {
+            // Other frames on the way with them, as what opens a stream, take their time too.
+            let bytes = last.wire_end - first.wire_start() + first.ahead;
+            if let Some((bytes, from)) = first.flight(bytes, longer, rtt_min) {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                link.record_flight(now, bytes, self.one_way(from, received_nanos));
+            }
+        } else if let Some(written) = last.written {
+            let one_way = self.one_way(written, received_nanos);
+            // The block before, of about the same time on the link, was off it when this one came.
+            let gone = last.pause.zip(link.queued(one_way));
+            let gone =
+                gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
+            if last.apart || gone {
+                link.record_lone(now, last.len_at_once(), one_way);
+            }
+        }
     }
 
     /// The oldest block is acknowledged.

@@ -234,3 +234,38 @@ fn lone_blocks_of_different_lengths_show_the_rate() {
     }
     assert!((link.link_rate().expect("measured").get() - 12.5e6).abs() < 1e3);
 }
+
+#[test]
+fn what_a_stall_made_of_a_fast_link_is_mended_by_one_plain_block() {
+    let us = Duration::from_micros;
+    let mut link = LinkEstimator::default();
+    assert_eq!(link.unchecked(), None, "nothing has passed");
+    // 100 MB/s at least.
+    link.record_passage(10_000, us(140), us(40));
+    let least = link.unchecked().expect("at least");
+    assert!((least / 100e6 - 1.0).abs() < 0.01, "{least}");
+    // An end had no processor for some milliseconds.
+    for _ in 0..20 {
+        link.record_delivery(400_000, us(2000), Fed::Backlogged);
+    }
+    let known = link.unchecked().expect("in doubt");
+    assert!((known / 200e6 - 1.0).abs() < 0.01, "{known}");
+    // Compressed blocks show no more than what they are in the time that wakes take.
+    for _ in 0..100 {
+        link.record_passage(15_000, us(140), us(40));
+    }
+    assert!(link.likely_rate() < 1.01 * known);
+    link.record_check(65_536, us(72), us(40));
+    let shown = link.likely_rate();
+    assert!((shown / 2.048e9 - 1.0).abs() < 0.01, "{shown}");
+    // Once two show no more, it is believed.
+    link.record_check(65_536, us(140), us(40));
+    link.record_check(65_536, us(140), us(40));
+    assert!(link.unchecked().is_none() && link.likely_rate() >= shown);
+    // What a slow link is shows itself.
+    let mut slow = LinkEstimator::default();
+    slow.record_passage(10_000, us(10_040), us(40));
+    assert_eq!(slow.unchecked(), None);
+    slow.record_delivery(100_000, us(100_000), Fed::Backlogged);
+    assert_eq!(slow.unchecked(), None);
+}

@@ -237,6 +237,12 @@ impl Choice {
             regret: Duration::ZERO,
         }
     }
+
+    /// Whether the block goes plain to show if the link is faster than it is taken for.
+    pub(crate) fn is_check(&self, plain_len: usize) -> bool {
+        let is_long = plain_len >= cost::CHECK_LEN;
+        self.arm == 0 && self.reason == Reason::Explored && is_long
+    }
 }
 
 /// A block that was sent, as it is learned from.

@@ -169,3 +169,36 @@ fn the_pace_of_an_application_is_no_rate_of_the_link() {
         assert!(!matches!(rate, LinkRate::About(_)), "{pause:?}: {rate:?}");
     }
 }
+
+#[test]
+fn a_plain_block_shows_the_rate_though_others_are_acknowledged_with_it() {
+    let us = |micros: u64| Time::from_nanos(1000 * micros);
+    let rate = |checks: bool| {
+        let mut inflight = Inflight::default();
+        let mut link = LinkEstimator::default();
+        let mut known_rtt = RttEstimator::default();
+        known_rtt.record(Time::ZERO, Duration::from_micros(40));
+        // One that was known wrongly.
+        link.record_delivery(2_000_000, Duration::from_millis(10), Fed::Backlogged);
+        if checks {
+            inflight.check_next();
+        }
+        inflight.on_block(65_536, 65_536, 65_536, Fed::Overlapping);
+        inflight.on_written(us(1000), 65_536, None);
+        inflight.on_block(15_000, 65_536, 80_536, Fed::Overlapping);
+        inflight.on_written(us(1040), 80_536, None);
+        let ack = Ack {
+            frames: 2,
+            wire_bytes: 80_536,
+            received_nanos: 1_070_000,
+            ..Ack::default()
+        };
+        inflight
+            .on_ack(us(1100), &ack, 80_536, &mut known_rtt, &mut link)
+            .expect("of what was sent");
+        link.likely_rate()
+    };
+    // 80 536 bytes in the 60 us beyond the least round trip.
+    assert!((rate(true) / 1.342e9 - 1.0).abs() < 0.01, "{}", rate(true));
+    assert!(rate(false) < 0.6e9, "{}", rate(false));
+}

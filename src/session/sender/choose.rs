@@ -138,6 +138,11 @@ impl Sender {
         for arm in lacking {
             self.history.miss(arm, group);
         }
+        if adaptive && choice.is_check(wanted.plain_len) {
+            self.inflight.check_next();
+            // Acknowledgements may be held back, but not with the reply to a probe.
+            self.wants_probe = true;
+        }
         self.shadows.planned = planned;
         self.trace.extend(decision);
         self.rng = rng;

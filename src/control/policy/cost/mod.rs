@@ -12,6 +12,7 @@ mod model;
 mod price;
 mod seen;
 mod shadows;
+mod standing;
 
 use core::cmp::Ordering;
 use core::time::Duration;
@@ -23,10 +24,10 @@ pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use self::seen::Seen;
+use self::standing::Standing;
 use super::{Choice, Prior, Reason, Situation};
 use crate::codecs::{Arm, CodecId, Length, Typical, typical};
 use crate::control::{BurstTime, LinkRate};
-use crate::few::push_few;
 use crate::units::Time;
 use crate::wire::MAX_PRIME;
 
@@ -41,19 +42,6 @@ pub struct CostConfig {
 const CLEAR_GAIN: f64 = 0.15;
 /// .. or, added up over blocks, in shares of a block's cost: what staying may cost before a smaller gain is taken.
 const PATIENCE: f64 = 0.1;
-/// A small block's choice stands for so many blocks in the same circumstances, twice as many each time that a look confirms it ..
-const SMALL_REUSE: u16 = 8;
-/// .. and no more than so many: what changes is to be followed within a hundred.
-const MOST_REUSE: u16 = 16;
-/// Choices that stand at once, for blocks of different lengths. Arbitrary.
-const MAX_STANDING: usize = 16;
-/// How far the time that the link still needs may be off for a choice to stand, ns.
-const BACKLOG_SLACK: f64 = 100.0;
-/// Where no codec helps, the link may have so much to do without hiding one, ns: less than the fastest
-/// takes for a large block.
-const HOPELESS_BACKLOG: f64 = 20e3;
-/// Plain length up to which a block counts as small, bytes.
-const SMALL: usize = 4096;
 /// Of small blocks for which identity is best, one in so many looks goes to the next best arm ..
 const RIVAL_EVERY: u32 = 2;
 /// .. if that costs no more than so many times as much.
@@ -68,10 +56,12 @@ const BEGINS_AT: u32 = 2;
 const SLOWER: f64 = 30.0;
 /// .. or, where that is the best one anyhow, to plain blocks, if those cost no more than this besides, ns. Arbitrary: what wakes vary by.
 const LONGER_NANOS: f64 = 10e3;
-/// An arm that costs so many times what plain blocks cost, at least, is of no use. Arbitrary.
-const HOPELESS: f64 = 1.2;
-/// A link that no codec can help is looked at again after so many blocks. Arbitrary.
-const HOPELESS_REUSE: u16 = 64;
+/// In a run of compressed blocks, a plain one shows whether the link is faster than it is taken for, if it has so many bytes ..
+pub(crate) const CHECK_LEN: usize = 16 << 10;
+/// .. takes no longer on the link, as far as is known, than such a part of what all blocks since the last one have cost ..
+const CHECK_SHARE: f64 = 0.05;
+/// .. and no longer than this, ns. All three arbitrary.
+const LONGEST_CHECK: f64 = 1e6;
 /// Blocks expected of a class that has just begun. Arbitrary.
 const LEAST_HORIZON: f64 = 8.0;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
@@ -131,28 +121,6 @@ impl Look {
     }
 }
 
-/// A choice that stands while nothing changes.
-#[derive(Clone, Copy, Debug)]
-struct Standing {
-    class: BlockClass,
-    plain_len: usize,
-    link_nanos_per_byte: f64,
-    backlog_nanos: f64,
-    /// Whether nothing followed.
-    is_last: bool,
-    prior: Prior,
-    choice: Choice,
-    /// What staying with it costs, in shares of a block's cost.
-    loss: f64,
-    /// Whether no arm could have been better than identity.
-    hopeless: bool,
-    /// What the peer takes to decode such a block with it, over what it takes with [`REFERENCE`].
-    decode_share: f64,
-    /// For how many blocks it stands, and for how many more.
-    spell: u16,
-    left: u16,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Cost {
     objective: Objective,
@@ -181,6 +149,8 @@ pub(super) struct Cost {
     rateless: u32,
     /// Looks since a history was last compared with what blocks are without.
     unpaired: u32,
+    /// What blocks have cost since one was sent plain to check the link's rate, ns.
+    unchecked: f64,
     seen: Seen,
     /// What a change of arms loses by that, in shares of a block's cost.
     switching: f64,
@@ -207,6 +177,7 @@ impl Cost {
             plain_small: 0,
             rateless: 0,
             unpaired: 0,
+            unchecked: 0.0,
             seen: Seen::default(),
             switching: 0.0,
             reach: usize::MAX,
@@ -225,7 +196,7 @@ impl Cost {
         self.skipped_dear = self.skipped_dear.saturating_add(1);
         self.class = class;
         if let Some((choice, decode_share)) = self.stands(situation, &stages, class) {
-            self.on_choice(situation, choice.arm, decode_share);
+            self.on_choice(situation, &choice, decode_share);
             return choice;
         }
         self.look(situation, &stages, class);
@@ -258,14 +229,15 @@ impl Cost {
             let loss = look.loss(best);
             self.stand(situation, &stages, class, (choice, decode_share), loss);
         }
-        self.on_choice(situation, choice.arm, decode_share);
+        self.on_choice(situation, &choice, decode_share);
         choice
     }
 
-    /// A block leaves with an arm: what the peer is used to, unless it is starved.
-    fn on_choice(&mut self, situation: &Situation<'_>, arm: usize, decode_share: f64) {
-        let history = Some(arm).filter(|arm| situation.arms[*arm].history);
+    /// A block leaves: what the peer is used to, unless it is starved.
+    fn on_choice(&mut self, situation: &Situation<'_>, choice: &Choice, decode_share: f64) {
+        let history = Some(choice.arm).filter(|arm| situation.arms[*arm].history);
         self.seen.on_block(history, situation.plain_len);
+        self.unchecked += choice.expected.as_nanos() as f64;
         if !situation.peer_starved {
             self.decode_habit += HABIT_GAIN * (decode_share - self.decode_habit);
         }
@@ -408,6 +380,9 @@ impl Cost {
         if let Some(rival) = self.rival(best) {
             return (rival, Reason::Explored);
         }
+        if let Some(plain) = self.check(situation, stages, best) {
+            return (plain, Reason::Explored);
+        }
         let Some(current) = current.filter(|current| current.arm() != best.arm()) else {
             self.stayed *= 0.5;
             self.current = Some((class, best.arm()));
@@ -544,125 +519,21 @@ impl Cost {
         (close && self.plain_small % RIVAL_EVERY == 0).then_some(rival)
     }
 
-    fn stands(
-        &mut self,
-        situation: &Situation<'_>,
-        stages: &Stages,
-        class: BlockClass,
-    ) -> Option<(Choice, f64)> {
-        let near = |a: f64, b: f64, slack: f64| (a - b).abs() <= 0.2 * b + slack;
-        let calm = stages.encode_price + stages.decode_price < 0.05
-            && !situation.peer_starved
-            && [
-                situation.affordable.encode_nanos,
-                situation.affordable.decode_nanos,
-            ]
-            .iter()
-            .all(|most| most.is_none_or(|nanos| nanos > 1e6));
-        let at = self.standing_of(class, situation.plain_len)?;
-        let standing = &mut self.standing[at];
-        let arm = situation.arms[standing.choice.arm];
-        let same = calm
-            && !situation.shared.failures.is_resting(situation.now, arm)
-            && standing.prior == situation.prior
-            && near(
-                stages.link_nanos_per_byte,
-                standing.link_nanos_per_byte,
-                0.0,
-            )
-            && (standing.hopeless && stages.link_backlog_nanos <= HOPELESS_BACKLOG
-                || near(
-                    stages.link_backlog_nanos,
-                    standing.backlog_nanos,
-                    BACKLOG_SLACK,
-                ))
-            && standing.is_last == (stages.followers < 1.0);
-        // Each block counts: to look again at all arms for each would be too dear.
-        let counts = same && standing.loss > 0.0;
-        if counts {
-            self.stayed += standing.loss;
-        }
-        if !same || counts && self.stayed > PATIENCE + self.switching {
-            self.standing.swap_remove(at);
+    /// In a run of compressed blocks, now and then a plain one, while the link may be faster than it is taken for: they are short, and leave when they are
+    /// encoded, so that nothing else would ever show it.
+    fn check(&mut self, situation: &Situation<'_>, stages: &Stages, best: Look) -> Option<Look> {
+        if best.arm() == 0 || stages.followers < 1.0 || situation.plain_len < CHECK_LEN {
             return None;
         }
-        // Its time is over, and the next look says whether it was right.
-        standing.left = standing.left.checked_sub(1)?;
-        self.looks.clear();
-        Some((standing.choice, standing.decode_share))
-    }
-
-    /// Where the choice for blocks like one of a class and length stands, if one does.
-    fn standing_of(&self, class: BlockClass, plain_len: usize) -> Option<usize> {
-        self.standing.iter().position(|standing| {
-            standing.class == class
-                && plain_len.abs_diff(standing.plain_len) <= standing.plain_len / 8
-        })
-    }
-
-    /// Lets a choice stand where looking again and again would cost more than it could find.
-    fn stand(
-        &mut self,
-        situation: &Situation<'_>,
-        stages: &Stages,
-        class: BlockClass,
-        (choice, decode_share): (Choice, f64),
-        loss: f64,
-    ) {
-        let at = self.standing_of(class, situation.plain_len);
-        let small = situation.plain_len <= SMALL;
-        let plain = stages.cost(
-            Times {
-                encode_nanos: 0.0,
-                wire_len: situation.plain_len as f64,
-                decode_nanos: 0.0,
-                is_alone: true,
-            },
-            self.objective,
-        );
-        let hopeless = choice.arm == 0 && self.none_helps(plain);
-        let before = at.map(|at| self.standing[at]);
-        let confirmed = before.filter(|before| before.choice.arm == choice.arm);
-        let spell = if hopeless {
-            HOPELESS_REUSE
-        } else if small {
-            confirmed.map_or(SMALL_REUSE, |before| (2 * before.spell).min(MOST_REUSE))
-        } else {
-            0
-        };
-        if spell == 0 {
-            at.map(|at| self.standing.swap_remove(at));
-            return;
+        let rate = situation.link.unchecked()?;
+        let price = situation.plain_len as f64 * 1e9 / rate;
+        if price > (CHECK_SHARE * self.unchecked).min(LONGEST_CHECK) {
+            return None;
         }
-        let standing = Standing {
-            class,
-            plain_len: situation.plain_len,
-            link_nanos_per_byte: stages.link_nanos_per_byte,
-            backlog_nanos: stages.link_backlog_nanos,
-            is_last: stages.followers < 1.0,
-            prior: situation.prior,
-            choice,
-            loss,
-            hopeless,
-            decode_share,
-            spell,
-            left: spell,
-        };
-        if let Some(at) = at {
-            self.standing[at] = standing;
-        } else if self.standing.len() < MAX_STANDING {
-            push_few(&mut self.standing, standing);
-        } else {
-            self.oldest = (self.oldest + 1) % MAX_STANDING;
-            self.standing[self.oldest] = standing;
-        }
-    }
-
-    /// Whether no arm can be better than blocks that go out as they are, which cost `plain`, however wrong its look is.
-    fn none_helps(&self, plain: f64) -> bool {
-        self.looks
-            .iter()
-            .all(|look| look.arm() == 0 || look.least_cost > HOPELESS * plain)
+        let plain = |look: &&Look| look.arm() == 0 && look.barred.is_none();
+        let plain = self.looks.iter().find(plain).copied()?;
+        self.unchecked = 0.0;
+        Some(plain)
     }
 
     pub(super) fn own_mut(&mut self) -> &mut Model {

@@ -291,3 +291,48 @@ fn while_the_rate_is_not_known_the_only_codec_leaves_plain_blocks_their_turn() {
         .record_delivery(125_000, us(1000), Fed::Backlogged);
     assert!(taken(&known).iter().all(|arm| *arm == 1));
 }
+
+/// Blocks of 64 KiB in a run, and how many of a thousand go plain, what is known of the link left as it is.
+fn plain_of_a_thousand(link: impl Fn(&mut PeerKnowledge), lasting: bool) -> usize {
+    let arms = Arms::new(&ARMS[..2], &[], |_| true);
+    let mut known = PeerKnowledge::default();
+    link(&mut known);
+    let mut policy = Policy::new(PolicyConfig::default());
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut plain = 0;
+    for _ in 0..1000 {
+        let situation = Situation {
+            plain_len: 64 << 10,
+            texture: Texture::Records,
+            queued_behind: if lasting { 1 << 20 } else { 0 },
+            ..Situation::quiet(&arms, &known)
+        };
+        let choice = policy.choose(&situation, &mut rng);
+        assert_eq!(choice.is_check(situation.plain_len), choice.arm == 0);
+        plain += usize::from(choice.arm == 0);
+    }
+    plain
+}
+
+#[test]
+fn a_run_of_compressed_blocks_is_checked_by_plain_ones_while_the_link_may_be_faster() {
+    let (us, second) = (Duration::from_micros, Duration::from_secs(1));
+    // Never seen busy; at least 100 MB/s, of which a plain block takes 0.66 ms.
+    let at_least = |known: &mut PeerKnowledge| {
+        known.link.record_passage(10_000, us(140), us(40));
+    };
+    let plain = plain_of_a_thousand(at_least, true);
+    assert!((5..=25).contains(&plain), "{plain}");
+    assert_eq!(plain_of_a_thousand(at_least, false), 0, "nothing waits");
+    // Known for the first time, in doubt.
+    let known_now = |bytes: u64| {
+        move |known: &mut PeerKnowledge| {
+            known.link.record_delivery(bytes, second, Fed::Backlogged);
+        }
+    };
+    let plain = plain_of_a_thousand(known_now(150_000_000), true);
+    assert!((5..=25).contains(&plain), "{plain}");
+    // So slow that a block would take milliseconds, or that probes show it.
+    assert_eq!(plain_of_a_thousand(known_now(50_000_000), true), 0);
+    assert_eq!(plain_of_a_thousand(known_now(1_250_000), true), 0);
+}

@@ -1,0 +1,298 @@
+//! Choices that stand for the next blocks like the one that they were made for: a look at all arms takes longer than a small block.
+
+use super::{Cost, PATIENCE, Stages, Times};
+use crate::control::BlockClass;
+use crate::control::policy::{Choice, Prior, Situation};
+use crate::few::push_few;
+
+/// A small block's choice stands for so many blocks in the same circumstances, twice as many each time that a look confirms it ..
+const SMALL_REUSE: u16 = 8;
+/// .. and no more than so many: what changes is to be followed within a hundred.
+const MOST_REUSE: u16 = 16;
+/// A larger block that goes out as it is stands for as many as take so long, ns: a look at all arms takes some three microseconds between other work, and this is a hundred of those. Arbitrary.
+const LARGE_REUSE_NANOS: f64 = 300e3;
+/// Choices that stand at once, for blocks of different lengths. Arbitrary.
+const MAX_STANDING: usize = 16;
+/// How far the time that the link still needs may be off for a small block's choice to stand, ns, or by a fifth.
+const BACKLOG_SLACK: f64 = 100.0;
+/// An arm that costs so many times what plain blocks cost, at least, is of no use. Arbitrary.
+const HOPELESS: f64 = 1.2;
+/// A link that no codec can help is looked at again after so many blocks. Arbitrary.
+const HOPELESS_REUSE: u16 = 64;
+/// Plain length up to which a block counts as small, bytes.
+const SMALL: usize = 4096;
+
+/// A choice that stands while nothing changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    class: BlockClass,
+    plain_len: usize,
+    link_nanos_per_byte: f64,
+    backlog_nanos: f64,
+    /// How much more the link may have to do, and how much less, ns ([`Cost::margin`]).
+    margin: (f64, f64),
+    /// Whether nothing followed.
+    is_last: bool,
+    prior: Prior,
+    choice: Choice,
+    /// What staying with it costs, in shares of a block's cost.
+    loss: f64,
+    /// What the peer takes to decode such a block with it, over what it takes with [`REFERENCE`].
+    decode_share: f64,
+    /// For how many blocks it stands, and for how many more.
+    spell: u16,
+    left: u16,
+}
+
+impl Standing {
+    /// Whether it would be the same if the link had so much to do, ns.
+    fn stands_at(&self, backlog_nanos: f64) -> bool {
+        let (more, less) = self.margin;
+        let off = backlog_nanos - self.backlog_nanos;
+        let is_like = off.abs() <= BACKLOG_SLACK || is_near(backlog_nanos, self.backlog_nanos);
+        -less < off && off < more || self.plain_len <= SMALL && is_like
+    }
+}
+
+impl Cost {
+    /// The choice that stands for such a block, and what the peer takes to decode it with that.
+    pub(super) fn stands(
+        &mut self,
+        situation: &Situation<'_>,
+        stages: &Stages,
+        class: BlockClass,
+    ) -> Option<(Choice, f64)> {
+        let calm = stages.encode_price + stages.decode_price < 0.05
+            && !situation.peer_starved
+            && [
+                situation.affordable.encode_nanos,
+                situation.affordable.decode_nanos,
+            ]
+            .iter()
+            .all(|most| most.is_none_or(|nanos| nanos > 1e6));
+        let at = self.standing_of(class, situation.plain_len)?;
+        let standing = &mut self.standing[at];
+        let arm = situation.arms[standing.choice.arm];
+        let same = calm
+            && !situation.shared.failures.is_resting(situation.now, arm)
+            && standing.prior == situation.prior
+            && is_near(stages.link_nanos_per_byte, standing.link_nanos_per_byte)
+            && standing.stands_at(stages.link_backlog_nanos)
+            && standing.is_last == (stages.followers < 1.0);
+        // Each block counts: to look again at all arms for each would be too dear.
+        let counts = same && standing.loss > 0.0;
+        if counts {
+            self.stayed += standing.loss;
+        }
+        if !same || counts && self.stayed > PATIENCE + self.switching {
+            self.standing.swap_remove(at);
+            return None;
+        }
+        // Its time is over, and the next look says whether it was right.
+        standing.left = standing.left.checked_sub(1)?;
+        self.looks.clear();
+        Some((standing.choice, standing.decode_share))
+    }
+
+    /// Where the choice for blocks like one of a class and length stands, if one does.
+    fn standing_of(&self, class: BlockClass, plain_len: usize) -> Option<usize> {
+        self.standing.iter().position(|standing| {
+            standing.class == class
+                && plain_len.abs_diff(standing.plain_len) <= standing.plain_len / 8
+        })
+    }
+
+    /// Lets a choice stand where looking again and again would cost more than it could find.
+    pub(super) fn stand(
+        &mut self,
+        situation: &Situation<'_>,
+        stages: &Stages,
+        class: BlockClass,
+        (choice, decode_share): (Choice, f64),
+        loss: f64,
+    ) {
+        let at = self.standing_of(class, situation.plain_len);
+        let small = situation.plain_len <= SMALL;
+        let plain = stages.cost(
+            Times {
+                encode_nanos: 0.0,
+                wire_len: situation.plain_len as f64,
+                decode_nanos: 0.0,
+                is_alone: true,
+            },
+            self.objective,
+        );
+        let hopeless = choice.arm == 0 && self.none_helps(plain);
+        let margin = if small && !hopeless {
+            // Looks are where it learns, and shall not become rare where they are cheap beside the block's time on the link.
+            (0.0, 0.0)
+        } else {
+            self.margin(choice.arm, hopeless.then_some(plain))
+        };
+        let before = at.map(|at| self.standing[at]);
+        let confirmed = before.filter(|before| before.choice.arm == choice.arm);
+        let spell = if hopeless {
+            HOPELESS_REUSE
+        } else if small {
+            confirmed.map_or(SMALL_REUSE, |before| (2 * before.spell).min(MOST_REUSE))
+        } else if choice.arm > 0 {
+            // Encoding it takes longer than a look, and what is known of that changes with each block.
+            0
+        } else {
+            let expected = choice.expected.as_nanos().max(1) as f64;
+            (LARGE_REUSE_NANOS / expected).min(f64::from(MOST_REUSE)) as u16
+        };
+        if spell == 0 {
+            at.map(|at| self.standing.swap_remove(at));
+            return;
+        }
+        let standing = Standing {
+            class,
+            plain_len: situation.plain_len,
+            link_nanos_per_byte: stages.link_nanos_per_byte,
+            backlog_nanos: stages.link_backlog_nanos,
+            margin,
+            is_last: stages.followers < 1.0,
+            prior: situation.prior,
+            choice,
+            loss,
+            decode_share,
+            spell,
+            left: spell,
+        };
+        if let Some(at) = at {
+            self.standing[at] = standing;
+        } else if self.standing.len() < MAX_STANDING {
+            push_few(&mut self.standing, standing);
+        } else {
+            self.oldest = (self.oldest + 1) % MAX_STANDING;
+            self.standing[self.oldest] = standing;
+        }
+    }
+
+    /// How much more the link may have to do, and how much less, ns, for an arm to be the best one still: the cost of none changes by more than that.
+    /// Where nothing helps, beside what `plain` blocks cost: of those it hides nothing, and the less it has to do the more do others cost.
+    fn margin(&self, arm: usize, plain: Option<f64>) -> (f64, f64) {
+        let latency = self.objective.latency.max(1e-9);
+        match (plain, self.looks.as_slice()) {
+            (Some(plain), looks) => {
+                let others = looks.iter().filter(|look| look.arm() != 0);
+                let least = others.map(|look| look.least_cost).fold(f64::MAX, f64::min);
+                ((least - plain) / latency, f64::MAX)
+            }
+            (None, [best, second, ..]) if best.arm() == arm && second.barred.is_none() => {
+                let margin = (second.cost - best.cost) / latency;
+                (margin, margin)
+            }
+            _ => (0.0, 0.0),
+        }
+    }
+
+    /// Whether no arm can be better than blocks that go out as they are, which cost `plain`, however wrong its look is.
+    pub(super) fn none_helps(&self, plain: f64) -> bool {
+        self.looks
+            .iter()
+            .all(|look| look.arm() == 0 || look.least_cost > HOPELESS * plain)
+    }
+}
+
+fn is_near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 0.2 * b
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::codecs::{Arm, CodecId};
+    use crate::control::policy::cost::{CostConfig, Look};
+    use crate::control::{Arms, Fed, PeerKnowledge, Reason, Texture};
+
+    const ARMS: [Arm; 3] = [
+        Arm::IDENTITY,
+        Arm::new(CodecId::LZ4, 0),
+        Arm::new(CodecId::ZSTD, 1),
+    ];
+    const LEN: usize = 64 << 10;
+
+    fn look(number: u16, cost: f64) -> Look {
+        Look {
+            number,
+            barred: None,
+            samples: 1.0,
+            cost,
+            least_cost: 0.9 * cost,
+            encode_nanos: 0.0,
+            wire_len: 0.0,
+            decode_nanos: 0.0,
+            measured_at: None,
+        }
+    }
+
+    #[test]
+    fn a_choice_stands_as_far_as_it_was_better() {
+        let mut cost = Cost::new(CostConfig::default());
+        cost.looks = vec![look(1, 40e3), look(0, 70e3), look(2, 60e3)];
+        assert_eq!(cost.margin(1, None), (30e3, 30e3));
+        // One that was kept though another was better stands for nothing else.
+        assert_eq!(cost.margin(0, None), (0.0, 0.0));
+        // Where nothing helps, as far as the best of the others may be from it.
+        cost.looks = vec![look(0, 40e3), look(2, 100e3), look(1, 90e3)];
+        let (more, less) = cost.margin(0, Some(40e3));
+        assert!((more - 41e3).abs() < 1e-6 && less > 1e9, "{more} {less}");
+    }
+
+    /// Decides on 2000 blocks in a run, of which the link still has up to so many bytes: of how many all arms were looked at. Each choice that stands is
+    /// compared with what a look finds.
+    fn looked_at(bytes_per_sec: u64, most_backlog: u64) -> usize {
+        let mut known = PeerKnowledge::default();
+        let second = Duration::from_secs(1);
+        known
+            .link
+            .record_delivery(bytes_per_sec, second, Fed::Backlogged);
+        let arms = Arms::new(&ARMS, &[], |_| true);
+        let mut cost = Cost::new(CostConfig::default());
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut looked = 0;
+        for _ in 0..2000 {
+            let situation = Situation {
+                plain_len: LEN,
+                texture: Texture::Records,
+                queued_behind: 100 * LEN,
+                overhead_nanos: 20e3,
+                at_work_nanos: 20e3,
+                link_backlog: rng.u64(0..=most_backlog),
+                ..Situation::quiet(&arms, &known)
+            };
+            let mut other = cost.clone();
+            other.standing.clear();
+            let chosen = cost.choose(&situation);
+            if cost.looks.is_empty() {
+                let found = other.choose(&situation);
+                let is_best = found.reason != Reason::Explored;
+                assert!(!is_best || chosen.arm == found.arm, "{chosen:?} {found:?}");
+            } else {
+                looked += 1;
+            }
+        }
+        looked
+    }
+
+    #[test]
+    fn choices_stand_while_a_look_would_find_the_same() {
+        // 5 GB/s: a block takes 13 us on the link and any codec more.
+        let looked = looked_at(5_000_000_000, 32 << 10);
+        assert!((2000 / 80..2000 / 20).contains(&looked), "{looked}");
+        // So much is on its way that a codec is hidden by it now and then.
+        looked_at(5_000_000_000, 4 << 20);
+        // Slower ones, on which a codec might help: plain blocks of 0.05 ms, a few of which are decided on at once.
+        let between = [1000, 1500, 2000, 3000].map(|mb| looked_at(mb * 1_000_000, 32 << 10));
+        let some = between
+            .iter()
+            .find(|looked| (2000 / 16..1000).contains(*looked));
+        assert!(some.is_some(), "{between:?}");
+        // 10 MB/s: encoded ones are looked at one by one.
+        assert_eq!(looked_at(10_000_000, 32 << 10), 2000);
+    }
+}
