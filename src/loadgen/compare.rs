@@ -47,6 +47,43 @@ pub struct Effect {
     pub confidence: f64,
 }
 
+/// The middle of numbers, such as differences of pairs, and how surely: the Hodges-Lehmann estimate with the range of Wilcoxon's signed ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Middle {
+    /// The median of all means of two of them, each with itself among them.
+    pub value: f64,
+    /// From ..
+    pub low: f64,
+    /// .. to.
+    pub high: f64,
+    /// How often such a range holds the middle of what the numbers are of, 0 to 1. No less than what was asked for, unless there are too few numbers: then
+    /// the range is from the least to the greatest, and this is 0 of one number, 0.5 of two, 0.75 of three.
+    pub confidence: f64,
+}
+
+impl Middle {
+    /// Of these numbers, with so much `confidence`, 0 to 1; `None` if there are none, or some are no numbers. Takes memory and time as their square.
+    pub fn of(numbers: &[f64], confidence: f64) -> Option<Self> {
+        if numbers.is_empty() || numbers.iter().any(|number| !number.is_finite()) {
+            return None;
+        }
+        let mut means = Vec::with_capacity(numbers.len() * (numbers.len() + 1) / 2);
+        for (at, one) in numbers.iter().enumerate() {
+            let others = numbers[at..].iter();
+            means.extend(others.map(|other| f64::midpoint(*one, *other)));
+        }
+        means.sort_unstable_by(f64::total_cmp);
+        let tail = (1.0 - confidence.clamp(0.0, 1.0)) / 2.0;
+        let (beyond, missed) = rank_beyond(numbers.len(), tail);
+        Some(Self {
+            low: means[beyond],
+            high: means[means.len() - 1 - beyond],
+            confidence: 1.0 - 2.0 * missed,
+            value: median(means)?,
+        })
+    }
+}
+
 /// What the runs say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
@@ -137,30 +174,14 @@ impl Comparison {
 
     /// How many times as long the second takes, with so much `confidence`, 0 to 1; `None` before there are pairs enough.
     pub fn effect(&self, confidence: f64) -> Option<Effect> {
-        let pairs = self.differences.len();
-        if pairs < FIRST_LOOK {
+        if self.differences.len() < FIRST_LOOK {
             return None;
         }
-        let mut means = Vec::with_capacity(pairs * (pairs + 1) / 2);
-        for (at, one) in self.differences.iter().enumerate() {
-            means.extend(
-                self.differences[at..]
-                    .iter()
-                    .map(|other| f64::midpoint(*one, *other)),
-            );
-        }
-        means.sort_unstable_by(f64::total_cmp);
-        let beyond = rank_beyond(pairs, (1.0 - confidence.clamp(0.0, 1.0)) / 2.0);
-        let middle = means.len() / 2;
-        let ratio = if means.len() % 2 == 0 {
-            f64::midpoint(means[middle - 1], means[middle])
-        } else {
-            means[middle]
-        };
+        let middle = Middle::of(&self.differences, confidence)?;
         Some(Effect {
-            ratio: ratio.exp(),
-            low: means[beyond].exp(),
-            high: means[means.len() - 1 - beyond].exp(),
+            ratio: middle.value.exp(),
+            low: middle.low.exp(),
+            high: middle.high.exp(),
             confidence,
         })
     }
@@ -188,16 +209,15 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// The largest number of means that may lie beyond the limit of an interval of so many `pairs` so that the difference lies
-/// beyond it with a probability of no more than `tail`.
-fn rank_beyond(pairs: usize, tail: f64) -> usize {
+/// beyond it with a probability of no more than `tail`, and that probability. With too few pairs for that it is none, and more.
+fn rank_beyond(pairs: usize, tail: f64) -> (usize, f64) {
     let all = pairs * (pairs + 1) / 2;
     if pairs > MOST_EXACT {
         let n = pairs as f64;
         let mean = n * (n + 1.0) / 4.0;
         let deviation = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
-        return (mean - normal_quantile(1.0 - tail) * deviation - 0.5)
-            .max(0.0)
-            .floor() as usize;
+        let beyond = mean - normal_quantile(1.0 - tail) * deviation - 0.5;
+        return (beyond.max(0.0).floor() as usize, tail);
     }
     // How probable each sum of ranks is where every sign is as likely as the other.
     let mut probable = vec![0.0_f64; all + 1];
@@ -212,16 +232,17 @@ fn rank_beyond(pairs: usize, tail: f64) -> usize {
             probable[sum] = f64::midpoint(probable[sum], with);
         }
     }
-    let mut below = 0.0;
-    let mut beyond = 0;
-    for (sum, share) in probable.iter().enumerate() {
+    // As many means as the sum are below the difference: with none it is below all of them.
+    let mut found = (0, probable[0]);
+    let mut below = probable[0];
+    for (sum, share) in probable.iter().enumerate().take(all.div_ceil(2)).skip(1) {
         below += share;
         if below > tail {
             break;
         }
-        beyond = sum + 1;
+        found = (sum, below);
     }
-    beyond.min((all - 1) / 2)
+    found
 }
 
 /// The normal distribution's quantile, exact to 1 in 2000 (Abramowitz and Stegun, 26.2.23).
@@ -330,11 +351,49 @@ mod tests {
     #[test]
     fn counted_out_ranks_and_the_normal_distribution_agree() {
         // Tables of Wilcoxon's test: of 20 pairs, 52 on either side at 5 %; of 12, 13.
-        assert_eq!(rank_beyond(20, 0.025), 53);
-        assert_eq!(rank_beyond(12, 0.025), 14);
-        let exact = rank_beyond(MOST_EXACT, 0.001) as f64;
-        let normal = rank_beyond(MOST_EXACT + 1, 0.001) as f64;
+        assert_eq!(rank_beyond(20, 0.025).0, 52);
+        assert_eq!(rank_beyond(12, 0.025).0, 13);
+        let exact = rank_beyond(MOST_EXACT, 0.001).0 as f64;
+        let normal = rank_beyond(MOST_EXACT + 1, 0.001).0 as f64;
         assert!((normal / exact - 1.0).abs() < 0.1, "{exact} and {normal}");
+    }
+
+    #[test]
+    fn the_middle_of_few_numbers_is_as_sure_as_they_are_many() {
+        let of = |numbers: &[f64]| Middle::of(numbers, 0.95).expect("a middle");
+        let few = of(&[2.0, 1.0, 9.0]);
+        // Means: 1, 1.5, 2, 5, 5.5 and 9.
+        assert_eq!((few.value, few.low, few.high), (3.5, 1.0, 9.0));
+        for (numbers, confidence) in [(1, 0.0), (2, 0.5), (3, 0.75), (5, 0.9375)] {
+            let middle = of(&vec![4.0; numbers]);
+            assert_eq!((middle.value, middle.low, middle.high), (4.0, 4.0, 4.0));
+            assert!((middle.confidence - confidence).abs() < 1e-9, "{middle:?}");
+        }
+        // One far off of fourteen does not carry it; it would of five.
+        let far = [-9.0, 1.0, 1.1, 0.9, 1.2];
+        let near = far[1..].iter().cycle().take(9);
+        let numbers: Vec<f64> = far.iter().chain(near).copied().collect();
+        assert!(of(&far).low < 0.0 && of(&numbers).low > 0.0);
+        assert!(of(&numbers).confidence >= 0.95);
+        assert!(Middle::of(&[], 0.95).is_none() && Middle::of(&[1.0, f64::NAN], 0.95).is_none());
+    }
+
+    /// Of five numbers as well as of ninety: what is said of few of them is what ranks make of all signs.
+    #[test]
+    fn a_middle_is_missed_no_more_often_than_it_says() {
+        for count in [3, 5, 7, 15] {
+            let mut inside = 0;
+            let mut said = 0.0;
+            for seed in 0..4000 {
+                let mut random = fastrand::Rng::with_seed(seed);
+                let numbers: Vec<f64> = (0..count).map(|_| 5.0 + normal(&mut random)).collect();
+                let middle = Middle::of(&numbers, 0.95).expect("a middle");
+                said = middle.confidence;
+                inside += u32::from(middle.low <= 5.0 && 5.0 <= middle.high);
+            }
+            let share = f64::from(inside) / 4000.0;
+            assert!((share - said).abs() < 0.02, "{count}: {share} and {said}");
+        }
     }
 
     #[test]

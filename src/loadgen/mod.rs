@@ -61,7 +61,7 @@ use self::events as recording;
 ))]
 use self::unrecorded as recording;
 
-pub use self::compare::{CompareConfig, Comparison, Effect, Finding};
+pub use self::compare::{CompareConfig, Comparison, Effect, Finding, Middle};
 pub use self::intensity::Intensity;
 #[cfg(all(feature = "transport", any(target_os = "linux", target_os = "android")))]
 pub use self::leech::NetworkConfig;

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use tautline::loadgen::Middle;
+
 use super::scenario::{FigureSpec, Metric, Scenario, ShapeSpec, Side};
 use crate::figures::median;
-use crate::report::lab::{Figure, Finding, Run, Sample, Shape};
+use crate::report::lab::{Figure, Finding, Margin, Run, Sample, Shape};
 use crate::text::number;
 
-/// The share of rounds that must say the same before it counts.
+/// How sure the middle of the rounds must be, where there are rounds enough for it (six), before a shape is found.
+const SURE: f64 = 0.95;
+/// The share of rounds that must say the same before it counts, where they say words, which have no middle.
 const ENOUGH: f64 = 0.8;
 
 /// As arms are written.
@@ -30,7 +34,10 @@ pub(super) fn judge(scenario: &Scenario, runs: &[Run]) -> (Vec<Figure>, Vec<Shap
     let of = |name: &str| values.get(name).map_or(&[][..], Vec::as_slice);
     let figures = scenario.figures.iter();
     let figures = figures.map(|figure| show(figure, of(&figure.name)));
-    let shapes = scenario.shapes.iter().map(|shape| find(shape, &of));
+    let shapes = scenario.shapes.iter().map(|shape| match &shape.differ {
+        Some((one, other)) => find_words(shape, of(one), of(other)),
+        None => find(scenario, shape, &of),
+    });
     (figures.collect(), shapes.collect())
 }
 
@@ -282,8 +289,17 @@ fn common_word(values: &[Option<Value>]) -> Option<String> {
     most.map(|(word, _)| word.to_owned())
 }
 
-/// Round by round, so that what else happens on the machine hits both sides.
-fn find<'a>(shape: &ShapeSpec, of: &impl Fn(&str) -> &'a [Option<Value>]) -> Shape {
+/// Round by round, so that what else happens on the machine hits both sides; found by the middle of all rounds, since a shape is of what is typical: how many
+/// rounds say so is their noise, too.
+fn find<'a>(
+    scenario: &Scenario,
+    shape: &ShapeSpec,
+    of: &impl Fn(&str) -> &'a [Option<Value>],
+) -> Shape {
+    let named = [&shape.less, &shape.than].map(|side| match side {
+        Some(Side::Figure(name)) => Some(name.as_str()),
+        _ => None,
+    });
     let side = |side: &Option<Side>, round: usize| match side {
         Some(Side::Number(value)) => Some(*value),
         Some(Side::Figure(name)) => match of(name).get(round) {
@@ -292,23 +308,47 @@ fn find<'a>(shape: &ShapeSpec, of: &impl Fn(&str) -> &'a [Option<Value>]) -> Sha
         },
         None => None,
     };
-    let names = [&shape.less, &shape.than].map(|side| match side {
-        Some(Side::Figure(name)) => of(name).len(),
-        _ => 0,
-    });
-    let words = shape.differ.as_ref();
-    let rounds = words.map_or(0, |(one, _)| of(one).len());
-    let rounds = rounds.max(names[0]).max(names[1]);
-    let holds = (0..rounds).filter_map(|round| match words {
-        Some((one, other)) => {
-            let word = |name: &str| of(name).get(round).cloned().flatten();
-            Some(word(one)? != word(other)?)
-        }
-        None => Some(side(&shape.less, round)? < side(&shape.than, round)?),
-    });
-    let holds: Vec<bool> = holds.collect();
-    let known = holds.len();
-    let agreeing = holds.iter().filter(|agrees| **agrees).count();
+    let rounds = named.iter().flatten().map(|name| of(name).len()).max();
+    let margins = (0..rounds.unwrap_or(0))
+        .filter_map(|round| Some(side(&shape.than, round)? - side(&shape.less, round)?));
+    let margins: Vec<f64> = margins.collect();
+    let middle = Middle::of(&margins, SURE);
+    let finding = match middle {
+        Some(middle) if middle.low > 0.0 => Finding::Agrees,
+        Some(middle) if middle.high <= 0.0 => Finding::Differs,
+        _ => Finding::Open,
+    };
+    let unit = || {
+        let figure = scenario.figure(named.iter().flatten().next()?).ok()?;
+        let is_change = figure.against.is_some();
+        Some(if is_change {
+            "points"
+        } else {
+            figure.metric.unit()
+        })
+    };
+    Shape {
+        say: shape.say.clone(),
+        finding,
+        agreeing: margins.iter().filter(|margin| **margin > 0.0).count() as u32,
+        known: margins.len() as u32,
+        margin: middle.map(|middle| Margin {
+            middle: middle.value,
+            low: middle.low,
+            high: middle.high,
+            confidence: middle.confidence,
+            unit: unit().unwrap_or_default().to_owned(),
+        }),
+    }
+}
+
+/// Of figures that are words, and ought to be others.
+fn find_words(shape: &ShapeSpec, one: &[Option<Value>], other: &[Option<Value>]) -> Shape {
+    let rounds = one.iter().zip(other);
+    let differ = rounds.filter_map(|(one, other)| Some(one.as_ref()? != other.as_ref()?));
+    let differ: Vec<bool> = differ.collect();
+    let known = differ.len();
+    let agreeing = differ.iter().filter(|differ| **differ).count();
     let part = |count: usize| count as f64 / known.max(1) as f64;
     let finding = if known == 0 {
         Finding::Open
@@ -324,6 +364,7 @@ fn find<'a>(shape: &ShapeSpec, of: &impl Fn(&str) -> &'a [Option<Value>]) -> Sha
         finding,
         agreeing: agreeing as u32,
         known: known as u32,
+        margin: None,
     }
 }
 

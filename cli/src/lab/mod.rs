@@ -75,8 +75,8 @@ The folder gets the scenario, what this machine is, lab.jsonl (a line for each r
 report` reads), runs/ (what nodes and monitor said, a file for each run) and report.html.
 
 A figure is the median over the rounds, beside what the source says. A shape is what ought to be, such as that one is
-less than the other: it agrees if it is so in four of five rounds or more, differs if in one of five or fewer, and is
-open otherwise; scenarios may go on for more rounds then. Machines differ: shapes can be expected to agree, figures cannot. docs/lab.md says more.";
+less than the other: it agrees or differs if what one is less by, in the middle of the rounds, is on one side with all
+of its range at 95 %, and is open otherwise; scenarios may go on for more rounds then. Machines differ: shapes can be expected to agree, figures cannot. docs/lab.md says more.";
 
 pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
     if arguments.list {

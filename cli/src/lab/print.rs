@@ -82,10 +82,12 @@ pub(super) fn figures(figures: &[Figure], shapes: &[Shape]) -> Result<(), Failur
         say!("")?;
     }
     for shape in shapes {
+        let margin = shape.margin.as_ref();
         say!(
-            "{:<8} {} ({} of {} rounds)",
+            "{:<8} {} ({}{} of {} rounds)",
             shape.finding,
             shape.say,
+            margin.map_or_else(String::new, |margin| format!("by {margin}; ")),
             shape.agreeing,
             shape.known
         )?;

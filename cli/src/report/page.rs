@@ -173,7 +173,9 @@ fn how(kind: Kind) -> &'static [&'static str] {
         Kind::Lab => &[
             "Lab: a figure is the median over the rounds of what each round's run was; a change is that of two variants in the same round. Figures of a range of messages are by the \
              samples nearest to it. Round trips are from when a message was to be sent until its answer is there.",
-            "Lab: a shape agrees if it is so in four of five rounds or more, differs if in one of five or fewer, and is open otherwise.",
+            "Lab: a shape agrees or differs if the range of what one figure is less by than the other, in the middle of the rounds, is all on one side, and is open otherwise. The middle is the \
+             Hodges-Lehmann estimate, its range that of Wilcoxon's signed ranks at 95 %; of five rounds or fewer, from the least to the greatest, with what that is worth beside it. Words ought \
+             to differ in four of five rounds. In how many rounds it is so stands beside.",
         ],
         Kind::Compare => &[
             "Comparison: both commands run by turns, in pairs of which each begins with the one that was drawn. The ratio is the Hodges-Lehmann estimate over the pairs, its range that of \

@@ -85,6 +85,7 @@ fn the_greatest_numbers_that_are_taken_make_a_page() {
     });
     let shape = json!({
         "tautline_lab": 1, "row": "shape", "say": "s", "finding": "open", "agreeing": u32::MAX, "known": 0,
+        "margin": {"middle": f64::MAX, "low": -f64::MAX, "high": f64::MAX, "confidence": f64::MAX, "unit": "<b>"},
     });
     let rows = [head(), run(), run(), figure, shape.clone()];
     let page = outcome(&lines(&rows)).expect("a page");

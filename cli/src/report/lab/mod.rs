@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) use self::rows::{
-    Chunk, Figure, Finding, Head, Line, LoadTaken, NodeTaken, Plot, Quantiles, Row, Run, Sample,
-    Shape, Traffic,
+    Chunk, Figure, Finding, Head, Line, LoadTaken, Margin, NodeTaken, Plot, Quantiles, Row, Run,
+    Sample, Shape, Traffic,
 };
 use super::input::{Input, Refused, measured};
 use super::number::so_many;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::number::digits;
+
 /// Version of the format.
 pub(crate) const VERSION: u32 = 1;
 
@@ -187,15 +189,44 @@ pub(crate) struct Shape {
     /// Rounds in which it is so, of those in which that is known.
     pub(crate) agreeing: u32,
     pub(crate) known: u32,
+    /// By how much it is so, in the middle of the rounds; `None` of words, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) margin: Option<Margin>,
+}
+
+/// By how much one is less than the other; below 0, the other than the one.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Margin {
+    pub(crate) middle: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// Of the range, 0 to 1: little of few rounds.
+    pub(crate) confidence: f64,
+    pub(crate) unit: String,
+}
+
+/// As `0.35 ms, 0.3 to 0.41 at 75 %`.
+impl fmt::Display for Margin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&digits(self.middle))?;
+        if !self.unit.is_empty() {
+            write!(f, " {}", self.unit)?;
+        }
+        if self.confidence > 0.0 {
+            let (low, high) = (digits(self.low), digits(self.high));
+            write!(f, ", {low} to {high} at {:.0} %", 100.0 * self.confidence)?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether rounds say that it is so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Finding {
-    /// Enough of them do.
+    /// They do, as surely as they can.
     Agrees,
-    /// Enough of them say that it is not.
+    /// They say that it is not.
     Differs,
     /// Neither.
     Open,

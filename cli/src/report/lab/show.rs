@@ -56,6 +56,10 @@ fn found(lab: &Lab) -> Markup {
         vec![
             clean(&shape.say, 300),
             shape.finding.to_string(),
+            shape
+                .margin
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), |margin| clean(&margin.to_string(), 200)),
             format!("{} of {}", shape.agreeing, shape.known),
         ]
     });
@@ -69,7 +73,7 @@ fn found(lab: &Lab) -> Markup {
             (text_table(&["figure", "unit", "source", "here, median", "least to greatest", "rounds"], 2, figures))
         }
         @if !lab.shapes.is_empty() {
-            (text_table(&["what ought to be", "finding", "rounds"], 2, shapes))
+            (text_table(&["what ought to be", "finding", "by", "rounds"], 3, shapes))
         }
     }
 }
