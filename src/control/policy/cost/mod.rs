@@ -28,7 +28,7 @@ use self::standing::Standing;
 use super::{Choice, Prior, Reason, Situation};
 use crate::codecs::{Arm, CodecId, Length, Typical, typical};
 use crate::control::{BurstTime, LinkRate};
-use crate::units::Time;
+use crate::units::{Time, saturating_nanos};
 use crate::wire::MAX_PRIME;
 
 /// Settings of the cost policy.
@@ -149,8 +149,8 @@ pub(super) struct Cost {
     rateless: u32,
     /// Looks since a history was last compared with what blocks are without.
     unpaired: u32,
-    /// What blocks have cost since one was sent plain to check the link's rate, ns.
-    unchecked: f64,
+    /// What blocks have cost since one was sent plain to check the link's rate.
+    unchecked: Duration,
     seen: Seen,
     /// What a change of arms loses by that, in shares of a block's cost.
     switching: f64,
@@ -177,7 +177,7 @@ impl Cost {
             plain_small: 0,
             rateless: 0,
             unpaired: 0,
-            unchecked: 0.0,
+            unchecked: Duration::ZERO,
             seen: Seen::default(),
             switching: 0.0,
             reach: usize::MAX,
@@ -237,7 +237,7 @@ impl Cost {
     fn on_choice(&mut self, situation: &Situation<'_>, choice: &Choice, decode_share: f64) {
         let history = Some(choice.arm).filter(|arm| situation.arms[*arm].history);
         self.seen.on_block(history, situation.plain_len);
-        self.unchecked += choice.expected.as_nanos() as f64;
+        self.unchecked = self.unchecked.saturating_add(choice.expected);
         if !situation.peer_starved {
             self.decode_habit += HABIT_GAIN * (decode_share - self.decode_habit);
         }
@@ -527,12 +527,12 @@ impl Cost {
         }
         let rate = situation.link.unchecked()?;
         let price = situation.plain_len as f64 * 1e9 / rate;
-        if price > (CHECK_SHARE * self.unchecked).min(LONGEST_CHECK) {
+        if price > (CHECK_SHARE * saturating_nanos(self.unchecked) as f64).min(LONGEST_CHECK) {
             return None;
         }
         let plain = |look: &&Look| look.arm() == 0 && look.barred.is_none();
         let plain = self.looks.iter().find(plain).copied()?;
-        self.unchecked = 0.0;
+        self.unchecked = Duration::ZERO;
         Some(plain)
     }
 

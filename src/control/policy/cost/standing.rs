@@ -4,6 +4,7 @@ use super::{Cost, PATIENCE, Stages, Times};
 use crate::control::BlockClass;
 use crate::control::policy::{Choice, Prior, Situation};
 use crate::few::push_few;
+use crate::units::saturating_nanos;
 
 /// A small block's choice stands for so many blocks in the same circumstances, twice as many each time that a look confirms it ..
 const SMALL_REUSE: u16 = 8;
@@ -139,7 +140,7 @@ impl Cost {
             // Encoding it takes longer than a look, and what is known of that changes with each block.
             0
         } else {
-            let expected = choice.expected.as_nanos().max(1) as f64;
+            let expected = saturating_nanos(choice.expected).max(1) as f64;
             (LARGE_REUSE_NANOS / expected).min(f64::from(MOST_REUSE)) as u16
         };
         if spell == 0 {
