@@ -75,13 +75,7 @@ impl Doubt {
         rtt_min: Duration,
         rate: f64,
     ) -> Option<f64> {
-        let shown = shown_rate(bytes, rtt, rtt_min);
-        if shown > RISEN * rate {
-            self.blocks = CONFIRMATIONS;
-            return Some(shown);
-        }
-        self.blocks = self.blocks.saturating_sub(1);
-        None
+        confirm(&mut self.blocks, bytes, (rtt, rtt_min), rate)
     }
 
     /// How long a probe is to be at `now`, beyond what it says, on a link that is taken for `rate` and has nothing else to carry, of a
@@ -112,21 +106,28 @@ impl Doubt {
         rtt_min: Duration,
         rate: f64,
     ) -> Option<f64> {
-        let shown = shown_rate(bytes as u64, rtt, rtt_min);
-        if shown > RISEN * rate {
-            self.probes = CONFIRMATIONS;
-            return Some(shown);
-        }
-        self.probes = self.probes.saturating_sub(1);
-        None
+        confirm(&mut self.probes, bytes as u64, (rtt, rtt_min), rate)
     }
 }
 
-/// The rate of so many bytes that were there and acknowledged within `rtt`, the least being `rtt_min`, bytes per second.
-fn shown_rate(bytes: u64, rtt: Duration, rtt_min: Duration) -> f64 {
+/// What so many bytes show that were there and acknowledged within `rtt`, the least being `rtt_min`, of a link that is taken for `rate`: a higher rate, and
+/// `left` to confirm that; or nothing, and there is one less to come.
+fn confirm(
+    left: &mut u32,
+    bytes: u64,
+    (rtt, rtt_min): (Duration, Duration),
+    rate: f64,
+) -> Option<f64> {
     // The least is known no better than this.
     let on_link = rtt.saturating_sub(rtt_min).max(rtt_min / 10);
-    bytes as f64 * 1e9 / saturating_nanos(on_link).max(1) as f64
+    let shown = bytes as f64 * 1e9 / saturating_nanos(on_link).max(1) as f64;
+    let is_higher = shown > RISEN * rate;
+    *left = if is_higher {
+        CONFIRMATIONS
+    } else {
+        left.saturating_sub(1)
+    };
+    is_higher.then_some(shown)
 }
 
 #[cfg(test)]
