@@ -196,10 +196,16 @@ fn those_that_come_with_the_program_are_listed_and_one_runs_quickly() {
         assert!(said.contains(name), "{said}");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("results");
-    let output = run(&["lab", "figure-7.6", "--quick", "--out", path(&out)]);
+    let lab = tautline(&["lab", "figure-7.6", "--quick"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let output = finish(lab.expect("it starts"));
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    // The last of its name is no file's ending.
+    let out = folder.path().join("lab-figure-7.6");
     assert!(
         said.contains("--quick: one round") && said.contains("chooses anew"),
         "{said}"

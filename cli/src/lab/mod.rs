@@ -194,8 +194,15 @@ impl Source {
         })
     }
 
+    /// What its results are called after: the name, without what a file of scenarios ends with.
     fn stem(&self) -> String {
-        let stem = Path::new(&self.name).file_stem();
+        let path = Path::new(&self.name);
+        let is_toml = path.extension().is_some_and(|end| end == "toml");
+        let stem = if is_toml {
+            path.file_stem()
+        } else {
+            path.file_name()
+        };
         stem.map_or_else(
             || "results".to_owned(),
             |stem| stem.to_string_lossy().into_owned(),

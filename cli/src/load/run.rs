@@ -189,10 +189,46 @@ fn line(spec: LeechSpec, stats: &LeechStats) -> String {
         parts.push(format!("misses {misses}"));
     }
     if (held - asked).abs() > HELD {
-        parts.push(match stats.waited {
-            Some(waited) => format!("not held: it waited {} for a processor", text::time(waited)),
-            None => "not held".to_owned(),
-        });
+        let missing = stats.wall.mul_f64((asked - held).max(0.0));
+        parts.push(why_not(spec.resource, missing, stats.waited));
     }
     parts.join(", ")
+}
+
+/// Why a share was not held, of which so much time is `missing`.
+fn why_not(resource: Resource, missing: Duration, waited: Option<Duration>) -> String {
+    let Some(waited) = waited else {
+        return "not held".to_owned();
+    };
+    let for_processor = format!("it waited {} for a processor", text::time(waited));
+    if resource == Resource::Network && waited < missing / 2 {
+        return format!("not held: the link or who receives takes no more ({for_processor})");
+    }
+    format!("not held: {for_processor}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_that_the_peer_does_not_take_is_told_from_one_that_the_processor_does_not_give() {
+        let millis = Duration::from_millis;
+        let said = |resource, missing, waited: Option<u64>| {
+            why_not(resource, millis(missing), waited.map(millis))
+        };
+        assert_eq!(
+            said(Resource::Network, 500, Some(20)),
+            "not held: the link or who receives takes no more (it waited 20.0 ms for a processor)"
+        );
+        assert_eq!(
+            said(Resource::Network, 500, Some(400)),
+            "not held: it waited 400.0 ms for a processor"
+        );
+        assert_eq!(
+            said(Resource::Cpu, 500, Some(20)),
+            "not held: it waited 20.0 ms for a processor"
+        );
+        assert_eq!(said(Resource::Network, 500, None), "not held");
+    }
 }

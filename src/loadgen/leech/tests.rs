@@ -81,47 +81,56 @@ fn a_leech_of_the_network_holds_its_share_too() {
         (node, listener, address)
     });
     let peer = runtime.spawn(async move {
-        let connection = listener.accept().await.unwrap();
-        let stream = connection.accept().await.unwrap().unwrap();
-        while let Ok(Some(_)) = stream.recv().await {}
-        connection.close().await
+        loop {
+            let connection = listener.accept().await.unwrap();
+            let stream = connection.accept().await.unwrap().unwrap();
+            while let Ok(Some(_)) = stream.recv().await {}
+            drop(connection.close().await);
+        }
     });
     holds(Resource::Network, 0.5, || {
         let config = NetworkConfig::new(address.clone()).length(Duration::from_secs(20));
         Leech::network(config.intensity(Intensity::new(0.5)))
     });
-    drop(runtime.block_on(peer).unwrap());
+    peer.abort();
     drop(node);
 }
 
-/// What a leech of `resource` has held of `share`, if there was so much to be had.
-fn holds(resource: Resource, share: f64, start: impl FnOnce() -> Result<Leech, LeechError>) {
-    let leech = start().unwrap();
-    sleep(1500);
-    let stats = leech.stop();
-    let Some(waited) = stats.waited else {
+/// That a leech of `resource` holds `share`, if there is so much to be had. It makes up for a tenth of a second that others took, no more, and may still be at that when it is asked: where it
+/// waited for what it lacks, it has another try.
+fn holds(resource: Resource, share: f64, start: impl Fn() -> Result<Leech, LeechError>) {
+    for is_last in [false, false, true] {
+        let leech = start().unwrap();
+        sleep(1500);
+        let stats = leech.stop();
+        let Some(waited) = stats.waited else {
+            println!(
+                "{resource} skipped: the kernel does not say how long a thread waits for a processor"
+            );
+            return;
+        };
+        // With as much wanted by others as it did not want itself, it cannot have its share.
+        let contended = waited.as_secs_f64() / stats.wall.as_secs_f64();
+        if contended > 0.5 * (1.0 - share) || stats.wall > Duration::from_millis(1650) {
+            println!(
+                "{resource} at {share} skipped: it waited {waited:?} of {:?} for a processor",
+                stats.wall
+            );
+            return;
+        }
         println!(
-            "{resource} skipped: the kernel does not say how long a thread waits for a processor"
+            "{resource} at {share}: {:.4}, waited {waited:?}",
+            stats.share()
         );
-        return;
-    };
-    // With as much wanted by others as it did not want itself, it cannot have its share.
-    let contended = waited.as_secs_f64() / stats.wall.as_secs_f64();
-    if contended > 0.5 * (1.0 - share) || stats.wall > Duration::from_millis(1650) {
-        println!(
-            "{resource} at {share} skipped: it waited {waited:?} of {:?} for a processor",
-            stats.wall
+        let lacking = share - stats.share();
+        if lacking.abs() <= 0.02 {
+            return;
+        }
+        assert!(
+            0.0 < lacking && lacking <= contended && !is_last,
+            "{resource}: {stats:?}"
         );
-        return;
     }
-    println!(
-        "{resource} at {share}: {:.4}, waited {waited:?}",
-        stats.share()
-    );
-    assert!(
-        (stats.share() - share).abs() <= 0.02,
-        "{resource}: {stats:?}"
-    );
 }
 
 /// The share is of all that runs there, by what the kernel says was idle. Where others than this test's take more than it asks, there is nothing to hold.
