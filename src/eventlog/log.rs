@@ -114,7 +114,7 @@ pub(super) struct Inner {
 /// [`Self::route`] says so.
 #[derive(Clone, Debug)]
 pub struct EventLog {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 impl EventLog {

@@ -100,6 +100,8 @@ pub use self::mapped::{attach, control, visit};
 pub use self::phases::{Charge, Phases, Step};
 pub use self::reader::{Counts, ReadStats, Reader, Row};
 pub use self::recorder::Recorder;
+#[cfg(feature = "transport")]
+pub(crate) use self::stamp::Moment;
 pub use self::stamp::Timebase;
 #[cfg(all(
     any(target_os = "linux", target_os = "android"),

@@ -9,14 +9,66 @@ use super::format::{Domain, EventId};
 use super::writer::{Writer, count_unrecorded, is_on};
 
 thread_local! {
-    /// This thread's writers, mostly one.
-    static WRITERS: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
+    static WRITERS: RefCell<Writers> = const { RefCell::new(Writers::NONE) };
+}
+
+/// A thread's writers, mostly one, which lies where it is found without a pointer.
+struct Writers {
+    first: Option<Known>,
+    others: Vec<Known>,
 }
 
 struct Known {
     area: Arc<Area>,
     /// None if the area had no part left.
     writer: Option<Writer>,
+}
+
+impl Known {
+    /// Whether nobody else has its area any more: only its own handle, and its writer's.
+    fn is_left(&self) -> bool {
+        let own = 1 + usize::from(self.writer.is_some());
+        Arc::strong_count(&self.area) <= own
+    }
+}
+
+impl Writers {
+    const NONE: Self = Self {
+        first: None,
+        others: Vec::new(),
+    };
+
+    /// That of an area, which is claimed if there is none yet.
+    #[inline]
+    fn of(&mut self, area: &Arc<Area>) -> Option<&mut Writer> {
+        let is_first = matches!(&self.first, Some(known) if Arc::ptr_eq(&known.area, area));
+        let known = if is_first {
+            self.first.as_mut()
+        } else {
+            self.of_others(area)
+        };
+        known?.writer.as_mut()
+    }
+
+    #[cold]
+    fn of_others(&mut self, area: &Arc<Area>) -> Option<&mut Known> {
+        let known = |known: &Known| Arc::ptr_eq(&known.area, area);
+        if let Some(at) = self.others.iter().position(known) {
+            return self.others.get_mut(at);
+        }
+        self.first.take_if(|known| known.is_left());
+        self.others.retain(|known| !known.is_left());
+        let thread = thread::current();
+        let new = Known {
+            area: Arc::clone(area),
+            writer: Writer::claim(area, thread.name().unwrap_or_default()),
+        };
+        if self.first.is_none() {
+            return Some(self.first.insert(new));
+        }
+        self.others.push(new);
+        self.others.last_mut()
+    }
 }
 
 /// Records events from whichever thread has them, each with a [`Writer`] of its own, which it takes with its first event
@@ -58,8 +110,9 @@ impl Recorder {
         }
     }
 
+    /// The same of an event that is on, as whoever calls it knows.
     #[inline(never)]
-    fn record_on(
+    pub(crate) fn record_on(
         &self,
         event: EventId,
         domain: Domain,
@@ -71,31 +124,12 @@ impl Recorder {
         // an event within another's, of which there are none.
         let recorded = WRITERS.try_with(|writers| {
             let mut writers = writers.try_borrow_mut().ok()?;
-            let known = writers
-                .iter()
-                .position(|known| Arc::ptr_eq(&known.area, &self.area));
-            let at = known.unwrap_or_else(|| self.begin(&mut writers));
-            let writer = writers[at].writer.as_mut()?;
-            writer.record_on(event, domain, counter, correspondent, arguments);
+            let writer = writers.of(&self.area)?;
+            writer.write(event, domain, counter, correspondent, arguments);
             Some(())
         });
         if !matches!(recorded, Ok(Some(()))) {
             count_unrecorded(&self.area);
         }
-    }
-
-    #[cold]
-    fn begin(&self, writers: &mut Vec<Known>) -> usize {
-        // Areas that nobody else has any more: its own handle, and its writer's.
-        writers.retain(|known| {
-            let own = 1 + usize::from(known.writer.is_some());
-            Arc::strong_count(&known.area) > own
-        });
-        let thread = thread::current();
-        writers.push(Known {
-            area: Arc::clone(&self.area),
-            writer: Writer::claim(&self.area, thread.name().unwrap_or_default()),
-        });
-        writers.len() - 1
     }
 }

@@ -208,9 +208,14 @@ impl Shape {
         self.logs_at + log * LOG
     }
 
-    /// Of one domain side by side: what happens to it one after another is in few lines.
     pub(super) const fn route(&self, event: usize, domain: usize) -> usize {
-        self.routes_at + domain * self.events + event
+        self.routes_at + Self::place(event, domain, self.events)
+    }
+
+    /// Among what there is for each event and domain. That of one domain is side by side: what happens to it one after another is in few lines.
+    #[inline]
+    pub(super) const fn place(event: usize, domain: usize, events: usize) -> usize {
+        domain * events + event
     }
 
     /// Where routes, then formats, are kept while there are visits.

@@ -68,6 +68,19 @@ pub(super) fn tick() -> u64 {
     nanos()
 }
 
+/// When something happened, by the counter that rows have their times from: to read it takes a tenth of what a clock of the system does.
+#[cfg(feature = "transport")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment(u64);
+
+#[cfg(feature = "transport")]
+impl Moment {
+    #[inline]
+    pub(crate) fn now() -> Self {
+        Self(cycles())
+    }
+}
+
 /// Both clocks at (nearly) the same time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
@@ -129,6 +142,13 @@ impl Timebase {
         };
         let nanos = self.begun.nanos as f64 + since * self.nanos_per_cycle;
         Duration::from_nanos(nanos as u64)
+    }
+
+    /// Nanoseconds since a moment.
+    #[cfg(feature = "transport")]
+    #[inline]
+    pub(crate) fn nanos_since(&self, moment: Moment) -> u64 {
+        (cycles().saturating_sub(moment.0) as f64 * self.nanos_per_cycle) as u64
     }
 
     /// What so many cycles last.

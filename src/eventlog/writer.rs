@@ -51,11 +51,18 @@ struct Row {
 /// The only producer of one part of a log area. It is of the thread that writes with it; others have their own.
 ///
 /// A writer that is dropped leaves its rows there, and its part to the next one.
+// What each row needs comes first and lies together: from one burst of rows to the next, what is in no cache costs more than all else.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Writer {
     area: Arc<Area>,
+    /// As the area's shape has them.
+    events: usize,
+    domains: usize,
+    routes_at: usize,
+    first: Option<Ring>,
+    others: Box<[Ring]>,
     slot: usize,
-    rings: Box<[Ring]>,
     /// Events of each kind and domain since the last that became a row.
     skipped: Box<[u32]>,
     stamps: u64,
@@ -72,11 +79,15 @@ impl Writer {
                 .is_ok()
         })?;
         area.store_all(shape.writer(slot) + 1, &name_words(name));
-        let rings = (0..shape.rings.len()).map(|log| Ring::of(area, slot, log));
+        let mut rings = (0..shape.rings.len()).map(|log| Ring::of(area, slot, log));
         Some(Self {
             area: Arc::clone(area),
+            events: shape.events,
+            domains: shape.domains,
+            routes_at: shape.route(0, 0),
+            first: rings.next(),
+            others: rings.collect(),
             slot,
-            rings: rings.collect(),
             skipped: vec![0; shape.events * shape.domains].into(),
             stamps: 0,
         })
@@ -111,7 +122,7 @@ impl Writer {
     }
 
     #[inline(never)]
-    pub(super) fn record_on(
+    fn record_on(
         &mut self,
         event: EventId,
         domain: Domain,
@@ -119,37 +130,78 @@ impl Writer {
         correspondent: Domain,
         arguments: &[u64; 3],
     ) {
-        let shape = &self.area.shape;
-        if domain.index() >= shape.domains || event.index() >= shape.events {
+        self.write(event, domain, counter, correspondent, arguments);
+    }
+
+    /// What becomes of an event that goes somewhere.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a row is written in not much more time than a call of so many arguments takes"
+    )]
+    pub(super) fn write(
+        &mut self,
+        event: EventId,
+        domain: Domain,
+        counter: u64,
+        correspondent: Domain,
+        arguments: &[u64; 3],
+    ) {
+        if domain.index() >= self.domains || event.index() >= self.events {
             return;
         }
         let lines = self.area.lines();
-        let route = word(lines, shape.route(event.index(), domain.index()));
-        let code = route.load(Ordering::Relaxed);
+        let place = Shape::place(event.index(), domain.index(), self.events);
+        let code = word(lines, self.routes_at + place).load(Ordering::Relaxed);
         // Mostly every event is to become a row.
         let log = Route::plain(code).or_else(|| {
-            let place = domain.index() * shape.events + event.index();
             let skipped = self.skipped.get_mut(place)?;
             count(skipped, code, domain == correspondent)
         });
-        let Some((log, ring)) = log.and_then(|log| Some((log, self.rings.get_mut(log)?))) else {
-            return;
+        let Some(log) = log else { return };
+        let ring = match log.checked_sub(1) {
+            None => self.first.as_mut(),
+            Some(other) => self.others.get_mut(other),
         };
+        let Some(ring) = ring else { return };
         let code = word(lines, ring.wanted).load(Ordering::Relaxed);
         if code != ring.code {
             ring.begin(&self.area, log, code);
         }
-        let row = Row {
-            event: event.0.into(),
-            domain: domain.0.into(),
-            correspondent: correspondent.0.into(),
-            arguments: *arguments,
-            counter,
-        };
+        let (event, domain) = (event.0.into(), domain.0.into());
+        let correspondent = correspondent.0.into();
+        let [first, second, third] = *arguments;
         match ring.layout {
-            Layout::Usual => ring.append_usual(lines, &row),
-            Layout::All => ring.append_all(lines, &row),
-            Layout::Other => ring.append(lines, &row, &mut self.stamps),
+            Layout::Usual => {
+                let stamp = stamp::cycles();
+                ring.put(lines, [event, domain, correspondent, stamp, counter]);
+            }
+            Layout::All => {
+                let stamp = stamp::cycles();
+                ring.put(
+                    lines,
+                    [
+                        event,
+                        domain,
+                        correspondent,
+                        stamp,
+                        first,
+                        second,
+                        third,
+                        counter,
+                    ],
+                );
+            }
+            Layout::Other => {
+                let row = Row {
+                    event,
+                    domain,
+                    correspondent,
+                    arguments: *arguments,
+                    counter,
+                };
+                ring.append(lines, &row, &mut self.stamps);
+            }
         }
     }
 }
@@ -199,32 +251,9 @@ impl Ring {
         ring
     }
 
-    #[inline]
-    fn append_usual(&mut self, lines: &[Line], row: &Row) {
-        let stamp = stamp::cycles();
-        let words = [row.event, row.domain, row.correspondent, stamp, row.counter];
-        self.put(lines, words);
-    }
-
-    #[inline]
-    fn append_all(&mut self, lines: &[Line], row: &Row) {
-        let stamp = stamp::cycles();
-        let [first, second, third] = row.arguments;
-        let words = [
-            row.event,
-            row.domain,
-            row.correspondent,
-            stamp,
-            first,
-            second,
-            third,
-            row.counter,
-        ];
-        self.put(lines, words);
-    }
-
     /// A row that begins a line and takes more than half of it.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "its words are in registers")]
     fn put<const WORDS: usize>(&mut self, lines: &[Line], words: [u64; WORDS]) {
         let at = self.start + ((self.index & self.mask) << self.shift) as usize;
         let line = &lines[at / LINE].0;

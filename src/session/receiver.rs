@@ -693,8 +693,11 @@ impl Receiver {
                 Alike::default()
             };
             let is_taken = |_: &_| {
-                let stream = streams.peek(id);
-                stream.is_some_and(|stream| stream.recv.refused.is_none())
+                // What is queued needs no looking for its stream.
+                delivered == Delivered::Queued
+                    || streams
+                        .peek(id)
+                        .is_some_and(|stream| stream.recv.refused.is_none())
             };
             if let Some((stream, bytes)) = part.filter(is_taken) {
                 if let Some(done) = run.take_if(|run| run.stream != stream) {

@@ -41,9 +41,9 @@ mod unrecorded;
 mod workers;
 
 #[cfg(feature = "eventlog")]
-use self::events::{NodeEvents, SessionEvents};
+use self::events::{Moment, NodeEvents, SessionEvents};
 #[cfg(not(feature = "eventlog"))]
-use self::unrecorded::{NodeEvents, SessionEvents};
+use self::unrecorded::{Moment, NodeEvents, SessionEvents};
 
 pub use self::address::{Address, ParseAddressError};
 pub use self::connection::{Connection, Received, Sensitive, Stream};

@@ -13,14 +13,13 @@ use super::error::RecvError;
 use super::helm::{Helm, Run};
 use super::lane::Lane;
 use super::outbox::Outbox;
-use super::{PeerIdentity, SessionEvents};
+use super::{Moment, PeerIdentity, SessionEvents};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::dictionary::Dictionary;
 use crate::session::{
     Decision, Delivery, MAX_DECISIONS, Message, OpenError, SendError, SessionError, SessionStats,
     StreamConfig, StreamStats,
 };
-use crate::units::Time;
 use crate::wire::{Part, RecordKind, StreamId};
 
 /// What a handle asks of the driver.
@@ -173,7 +172,7 @@ pub(super) struct DriverEnded;
 struct Inbox {
     commands: Vec<Command>,
     /// When the first of them came, if that is of use.
-    since: Option<Time>,
+    since: Option<Moment>,
     driver: Option<Waker>,
     /// The driver has ended; commands go nowhere.
     is_closed: bool,
@@ -291,7 +290,7 @@ impl Shared {
 
     /// Swaps the waiting commands into `into`, which is empty; with none, `waker` is woken by the next. When the first of
     /// them came, if anybody wants to know.
-    pub(super) fn take_commands(&self, into: &mut Vec<Command>, waker: &Waker) -> Option<Time> {
+    pub(super) fn take_commands(&self, into: &mut Vec<Command>, waker: &Waker) -> Option<Moment> {
         let mut inbox = lock(&self.inbox);
         if inbox.commands.is_empty() {
             match &mut inbox.driver {

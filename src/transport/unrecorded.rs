@@ -9,6 +9,9 @@ use crate::session::{MessageRun, Role, Session};
 use crate::units::{CpuLoad, Time};
 use crate::wire::StreamId;
 
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeEvents;
 
@@ -34,7 +37,7 @@ impl NodeEvents {
 impl SessionEvents {
     pub(super) const fn observe(&self, _: &mut Session) {}
 
-    pub(super) const fn queued_at(&self) -> Option<Time> {
+    pub(super) const fn queued_at(&self) -> Option<Moment> {
         None
     }
 
@@ -48,7 +51,7 @@ impl SessionEvents {
 
     pub(super) const fn on_stream(&self, _: StreamId, _: &str) {}
 
-    pub(super) const fn queued(&self, _: &MessageRun, _: Option<Time>) {}
+    pub(super) const fn queued(&self, _: &MessageRun, _: Option<Moment>) {}
 
     pub(super) const fn delivered(&self, _: &MessageRun) {}
 

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -149,4 +150,33 @@ fn events_of_more_threads_than_may_be_are_counted() {
     }
     assert!(pass(&mut reader).is_empty());
     assert_eq!(reader.unrecorded().expect("there"), 3);
+}
+
+#[test]
+fn a_thread_has_a_writer_of_each_area_and_keeps_none_of_those_that_are_gone() {
+    let record = |log: &EventLog, number| {
+        log.route(USED, None, Some(Route::to(LOG))).expect("known");
+        log.recorder().record(USED, domain(0), number, domain(0));
+    };
+    let read = |log: &EventLog| counters(&pass(&mut log.reader()));
+    let logs = [(); 3].map(|()| log(1024, ALL));
+    for number in 0..4 {
+        for (at, log) in logs.iter().enumerate() {
+            record(log, 10 * number + at as u64);
+        }
+    }
+    for (at, log) in logs.iter().enumerate() {
+        assert_eq!(read(log), [0, 10, 20, 30].map(|it| it + at as u64));
+    }
+    // The one that was first and another one give way to new ones; what is left goes on.
+    let [gone, kept, also_gone] = logs;
+    let areas = [&gone, &also_gone].map(|log| Arc::downgrade(&log.inner.area));
+    drop((gone, also_gone));
+    let new = log(1024, ALL);
+    record(&new, 5);
+    record(&kept, 6);
+    record(&new, 7);
+    assert_eq!(read(&new), [5, 7]);
+    assert_eq!(read(&kept), [1, 11, 21, 31, 6]);
+    assert!(areas.iter().all(|area| area.strong_count() == 0));
 }

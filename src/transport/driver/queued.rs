@@ -4,8 +4,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Driver;
 use crate::session::MessageRun;
+use crate::transport::Moment;
 use crate::transport::outbox::Taken;
-use crate::units::Time;
 use crate::wire::StreamId;
 
 /// Messages that one row tells of at most.
@@ -16,7 +16,7 @@ const MOST_IN_ROW: u64 = 1 << 19;
 pub(super) struct QueuedRun {
     is_wanted: bool,
     /// When the first message of the commands came that are being taken.
-    since: Option<Time>,
+    since: Option<Moment>,
     stream: Option<StreamId>,
     count: u64,
     bytes: u64,
@@ -24,7 +24,7 @@ pub(super) struct QueuedRun {
 
 impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     /// Commands are about to be taken, the first of which came at `since`.
-    pub(super) fn begin_queued(&mut self, since: Option<Time>) {
+    pub(super) fn begin_queued(&mut self, since: Option<Moment>) {
         self.queued.is_wanted = self.events.wants_queued();
         self.queued.since = since;
     }

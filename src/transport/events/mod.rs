@@ -64,6 +64,7 @@ mod tests;
 
 pub(super) use self::recording::{NodeEvents, SessionEvents};
 pub use self::row::{Arming, Event, Messages};
+pub(super) use crate::eventlog::Moment;
 use crate::eventlog::{
     EventId, EventKind, EventLogConfig, Fields, LogId, ReadError, Reader, RowFormat, Stamp,
 };

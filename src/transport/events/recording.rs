@@ -17,7 +17,7 @@ use super::{
 };
 use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
-use crate::eventlog::{Domain, EventId, EventLog, Recorder};
+use crate::eventlog::{Domain, EventId, EventLog, Moment, Recorder, Timebase};
 use crate::session::{
     BuildIdHasher, ContextChange, DictionaryChange, MessageRun, Observation, Observer, Role,
     Session,
@@ -86,6 +86,7 @@ impl NodeEvents {
                 domain: log.domain(&name),
                 log: Arc::clone(log),
                 clock,
+                timebase: log.area.reader().timebase(),
                 connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
                 streams: Mutex::default(),
                 latest: AtomicU64::new(u64::MAX),
@@ -121,6 +122,7 @@ pub(in crate::transport) struct SessionEvents(Option<Arc<SessionLog>>);
 struct SessionLog {
     log: Arc<Log>,
     clock: Clock,
+    timebase: Timebase,
     connection: u32,
     domain: Domain,
     streams: Mutex<HashMap<StreamId, Domain, BuildIdHasher>>,
@@ -146,9 +148,8 @@ impl SessionEvents {
 
     /// The time, if it is of use for messages that are about to be queued.
     #[inline]
-    pub(in crate::transport) fn queued_at(&self) -> Option<Time> {
-        let log = self.0.as_ref()?;
-        log.wants(MESSAGE_QUEUED).then(|| log.clock.now())
+    pub(in crate::transport) fn queued_at(&self) -> Option<Moment> {
+        self.wants_queued().then(Moment::now)
     }
 
     #[inline]
@@ -176,10 +177,9 @@ impl SessionEvents {
     }
 
     /// The driver has taken messages, the first of which came to it at `since`.
-    pub(in crate::transport) fn queued(&self, run: &MessageRun, since: Option<Time>) {
+    pub(in crate::transport) fn queued(&self, run: &MessageRun, since: Option<Moment>) {
         if let Some(log) = &self.0 {
-            let waited = since.map(|since| log.clock.now().saturating_since(since));
-            let waited = saturating_nanos(waited.unwrap_or_default());
+            let waited = since.map_or(0, |since| log.timebase.nanos_since(since));
             log.messages(MESSAGE_QUEUED, run, waited);
         }
     }
@@ -275,12 +275,12 @@ impl SessionLog {
         }
         debug_assert!(run.count <= MOST_IN_RUN, "the driver splits longer ones");
         let first = of_connection(self.connection, run.stream.get());
-        self.log.recorder.record_with(
+        self.log.recorder.record_on(
             event,
             self.domain_of(run.stream),
             run.bytes,
             self.domain,
-            [first, run_code(run), third],
+            &[first, run_code(run), third],
         );
     }
 }
@@ -305,12 +305,12 @@ impl Observer for SessionLog {
                 if self.wants(BLOCK_DECIDED) {
                     let first = of_connection(self.connection, stream.get());
                     let third = decision_code(arm, reason, budget, budget_left);
-                    self.log.recorder.record_with(
+                    self.log.recorder.record_on(
                         BLOCK_DECIDED,
                         self.domain,
                         saturating_nanos(expected),
                         self.domain_of(stream),
-                        [first, block, third],
+                        &[first, block, third],
                     );
                 }
             }
