@@ -83,10 +83,11 @@ fn what_cannot_be_compared_is_said() {
             ["sh", "-c", "sleep 20"],
             "--run-limit",
         ),
+        // Before any command runs, as this one would fail.
         (
             vec!["--under", "/no/such/model"],
-            TEN,
-            "the replay of the model has ended",
+            failing,
+            "/no/such/model: No such file",
         ),
     ] {
         let output = compare(&options, &TEN, &second);

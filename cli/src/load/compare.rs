@@ -8,7 +8,7 @@
 mod command;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use clap::Args;
 use tautline::loadgen::{CompareConfig, Comparison, Finding};
 
 use self::command::Runner;
-use super::{life, seconds};
+use super::{life, replay, seconds};
 use crate::failure::{Failure, say};
 use crate::report::compare::{Phase, amount, change, write};
 
@@ -102,6 +102,10 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         Runner::new(words, arguments.value, arguments.run_limit).on(&arguments.on)
     };
     let (first, second) = (runner(first)?, runner(second)?);
+    // A model is refused now, not after minutes without it; but for what can be read only once.
+    if let Some(model) = arguments.under.as_deref().filter(|path| !is_pipe(path)) {
+        replay::check(model, arguments.open, &arguments.pin)?;
+    }
     let mut phases = vec![phase(
         arguments,
         &is_over,
@@ -130,6 +134,10 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file())
 }
 
 /// The two commands: `--` may be a word of neither.

@@ -77,21 +77,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
     };
     let path = arguments.model.clone();
     let model = life::unless_over(&is_interrupted, move || read(&path))?;
-    let model = select(arguments, model)?;
-    check_machine(arguments, &model)?;
-    let scope = if arguments.pin.is_empty() {
-        Scope::System
-    } else {
-        Scope::Processors(arguments.pin.clone())
-    };
-    let names: Vec<String> = model
-        .metrics()
-        .iter()
-        .map(|metric| metric.name.clone())
-        .collect();
-    let meter = meter(scope, &names)?;
-    let model = keep_what_can_be_had(arguments, model, &meter)?;
-    let resources = resources(arguments, &model)?;
+    let (model, meter, resources) = prepare(arguments, model)?;
     let processors = if arguments.pin.is_empty() {
         (0..this_machine().processors).collect()
     } else {
@@ -111,6 +97,48 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), Failure> {
         .transpose()?;
     let replaying = Replaying::begin(meter, &resources, &processors, length, targets, found)?;
     drive(arguments, &model, replaying, log, &is_interrupted)
+}
+
+/// What is to be replayed of a model, by what, and with which leeches: whether it can be, before anything is done.
+fn prepare(
+    arguments: &ReplayArguments,
+    model: Model,
+) -> Result<(Model, Meter, Vec<Resource>), Failure> {
+    let model = select(arguments, model)?;
+    check_machine(arguments, &model)?;
+    let scope = if arguments.pin.is_empty() {
+        Scope::System
+    } else {
+        Scope::Processors(arguments.pin.clone())
+    };
+    let names: Vec<String> = model
+        .metrics()
+        .iter()
+        .map(|metric| metric.name.clone())
+        .collect();
+    let meter = meter(scope, &names)?;
+    let model = keep_what_can_be_had(arguments, model, &meter)?;
+    let resources = resources(arguments, &model)?;
+    Ok((model, meter, resources))
+}
+
+/// Whether a model can be replayed on these processors, as far as that is known without doing it.
+pub(super) fn check(model: &Path, open: bool, pin: &[u32]) -> Result<(), Failure> {
+    let arguments = ReplayArguments {
+        model: model.to_owned(),
+        open,
+        length: Duration::ZERO,
+        pin: pin.to_vec(),
+        metrics: Vec::new(),
+        leeches: Vec::new(),
+        save: None,
+        trace: None,
+        anyway: false,
+        require: false,
+        quiet: true,
+        parent: None,
+    };
+    prepare(&arguments, read(model)?).map(|_| ())
 }
 
 fn read(path: &Path) -> Result<Model, Failure> {
@@ -417,5 +445,10 @@ fn save(
     })?;
     let what = path.display().to_string();
     fs::write(path, model.to_json()?).map_err(|error| Failure::of(&what, &error))?;
-    say!("saved in {what}")
+    let remark = if replay.outcome().converged.is_none() {
+        ", of a replay that did not converge"
+    } else {
+        ""
+    };
+    say!("saved in {what}{remark}")
 }

@@ -31,42 +31,77 @@ enum Mode {
     },
 }
 
-/// Intensities that held what was asked, interval by interval of the targets.
+/// Intensities that held what was asked, interval by interval of the targets: of each its median, as others who take the processor for some seconds are to leave nothing in it.
 #[derive(Debug)]
 struct Found {
     interval: usize,
+    /// Of this interval, every so-many-th step.
+    every: usize,
+    steps: usize,
+    seen: Vec<Vec<f64>>,
     seconds: f64,
-    sum: Vec<f64>,
     rows: Vec<Option<Vec<f64>>>,
     is_converged: bool,
 }
 
 impl Found {
+    /// So many steps of an interval are kept, spread over it. Origin: arbitrary; a median of half as many is as good.
+    const MOST: usize = 1024;
+
+    fn new(intervals: usize) -> Self {
+        Self {
+            interval: 0,
+            every: 1,
+            steps: 0,
+            seen: Vec::new(),
+            seconds: 0.0,
+            rows: vec![None; intervals],
+            is_converged: false,
+        }
+    }
+
     fn add(&mut self, interval: usize, seconds: f64, intensities: &[f64]) {
         if interval != self.interval {
             self.close();
             self.interval = interval;
         }
         self.seconds += seconds;
-        for (sum, intensity) in self.sum.iter_mut().zip(intensities) {
-            *sum += seconds * intensity;
+        if self.steps % self.every == 0 {
+            self.seen.push(intensities.to_vec());
+        }
+        self.steps += 1;
+        if self.seen.len() == Self::MOST {
+            let mut at = 0;
+            self.seen.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+            self.every *= 2;
         }
     }
 
-    fn mean(&self) -> Option<Vec<f64>> {
-        (self.seconds > 0.0).then(|| self.sum.iter().map(|sum| sum / self.seconds).collect())
+    fn median(&self) -> Option<Vec<f64>> {
+        let width = self.seen.first()?.len();
+        let of = |actuator: usize| {
+            let mut values: Vec<f64> = self.seen.iter().map(|row| row[actuator]).collect();
+            values.sort_by(f64::total_cmp);
+            let middle = (values.len() - 1) / 2;
+            f64::midpoint(values[middle], values[values.len() / 2])
+        };
+        Some((0..width).map(of).collect())
     }
 
     fn close(&mut self) {
-        if let (Some(mean), Some(row)) = (self.mean(), self.rows.get_mut(self.interval)) {
-            *row = Some(mean);
+        if let (Some(median), Some(row)) = (self.median(), self.rows.get_mut(self.interval)) {
+            *row = Some(median);
         }
         self.clear();
     }
 
     fn clear(&mut self) {
         self.seconds = 0.0;
-        self.sum.fill(0.0);
+        (self.every, self.steps) = (1, 0);
+        self.seen.clear();
     }
 }
 
@@ -92,13 +127,7 @@ impl Replay {
     /// Finds the intensities that make the metrics what `targets` says, beginning with `start`: a column for each metric of the plant.
     pub fn closed(targets: Schedule, start: &[Intensity]) -> Self {
         let scales = targets.greatest();
-        let found = Found {
-            interval: 0,
-            seconds: 0.0,
-            sum: vec![0.0; start.len()],
-            rows: vec![None; targets.rows().len()],
-            is_converged: false,
-        };
+        let found = Found::new(targets.rows().len());
         let mode = Mode::Closed {
             controller: Box::new(Controller::new(&scales, start)),
             split: Split::new(&[], scales.len(), start.len()),
@@ -300,18 +329,18 @@ impl Replay {
         }
     }
 
-    /// The intensities that it found: means over each interval of the targets. Intervals that it did not come to have those of the one before. `None` if it
+    /// The intensities that it found: their medians over each interval of the targets. Intervals that it did not come to have those of the one before. `None` if it
     /// holds nothing yet, and of an open-loop replay.
     pub fn parameters(&self) -> Option<Schedule> {
         let Mode::Closed { found, .. } = &self.mode else {
             return None;
         };
         let mut rows = found.rows.clone();
-        if let (Some(row), Some(mean)) = (rows.get_mut(found.interval), found.mean()) {
+        if let (Some(row), Some(median)) = (rows.get_mut(found.interval), found.median()) {
             // Of an interval that has only begun, what was found before is better.
             let is_long = found.seconds >= self.targets.interval().as_secs_f64() / 2.0;
             if row.is_none() || is_long {
-                *row = Some(mean);
+                *row = Some(median);
             }
         }
         let mut known = rows.iter().flatten().next().cloned()?;
@@ -336,5 +365,37 @@ impl Replay {
 fn set(plant: &mut impl Plant, intensities: &[f64]) {
     for (actuator, intensity) in intensities.iter().enumerate() {
         plant.set(actuator, Intensity::new(*intensity));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_seconds_of_others_leave_nothing_in_what_was_found() {
+        let mut found = Found::new(1);
+        for step in 0..100 {
+            // A fifth of the time somebody else has the processor.
+            let intensity = if (40..60).contains(&step) { 0.02 } else { 0.16 };
+            found.add(0, 0.2, &[intensity, 0.5 - intensity]);
+        }
+        let median = found.median().expect("steps");
+        assert!((median[0] - 0.16).abs() < 1e-12 && (median[1] - 0.34).abs() < 1e-12);
+        assert!((found.seconds - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn long_intervals_are_kept_in_few_steps_spread_over_them() {
+        let mut found = Found::new(2);
+        let steps = 100_000;
+        for step in 0..steps {
+            found.add(0, 0.2, &[f64::from(step) / f64::from(steps)]);
+            assert!(found.seen.len() < Found::MOST);
+        }
+        found.add(1, 0.2, &[0.25]);
+        let row = found.rows[0].as_ref().expect("it is over");
+        assert!((row[0] - 0.5).abs() < 0.005, "{row:?}");
+        assert_eq!(found.median(), Some(vec![0.25]), "it begins anew");
     }
 }

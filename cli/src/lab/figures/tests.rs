@@ -179,7 +179,7 @@ fn shapes_are_of_what_is_typical() {
     assert_eq!(shape.finding, Finding::Agrees);
     let said = shape.margin.expect("numbers").to_string();
     assert!(
-        said.starts_with("1.50") && said.ends_with(" points"),
+        said.starts_with("1.50") && said.ends_with(" points, which is worth nothing of one round"),
         "{said}"
     );
 }

@@ -205,7 +205,7 @@ pub(crate) struct Margin {
     pub(crate) unit: String,
 }
 
-/// As `0.35 ms, 0.3 to 0.41 at 75 %`.
+/// As `0.35 ms, 0.3 to 0.41 at 75 %`, or `0.35 ms, which is worth nothing of one round`.
 impl fmt::Display for Margin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&digits(self.middle))?;
@@ -214,9 +214,10 @@ impl fmt::Display for Margin {
         }
         if self.confidence > 0.0 {
             let (low, high) = (digits(self.low), digits(self.high));
-            write!(f, ", {low} to {high} at {:.0} %", 100.0 * self.confidence)?;
+            write!(f, ", {low} to {high} at {:.0} %", 100.0 * self.confidence)
+        } else {
+            f.write_str(", which is worth nothing of one round")
         }
-        Ok(())
     }
 }
 

@@ -114,6 +114,7 @@ fn variants(lab: &Lab) -> Markup {
             rows.push(vec![
                 clean(name, 80),
                 clean(&traffic.name, 80),
+                clean(&arm_words(&traffic.arms), 200),
                 runs.len().to_string(),
                 cell(of(&|one| one.messages as f64)),
                 cell(of(&|one| one.messages as f64 / one.seconds)),
@@ -125,7 +126,6 @@ fn variants(lab: &Lab) -> Markup {
                 cell(of(&|one| one.plain_bytes as f64 / one.wire_bytes as f64)),
                 cell(of(&|one| one.switches as f64)),
                 cell(middle(runs.iter().filter_map(|run| run.others))),
-                clean(&arm_words(&traffic.arms), 200),
             ]);
         }
     }
@@ -140,9 +140,9 @@ fn variants(lab: &Lab) -> Markup {
     html! {
         p { "Medians over the rounds; arms are those of the first round. Others are whoever else kept processors busy meanwhile that the lab may use." }
         (text_table(&[
-            "variant", "traffic", "rounds", "messages", "messages/s", "round trip mean, ms", "p50, ms", "p99, ms", "p99.9, ms", "max, ms",
-            "ratio, plain/wire", "switches", "others, processors", "arms",
-        ], 2, rows.into_iter()))
+            "variant", "traffic", "arms", "rounds", "messages", "messages/s", "round trip mean, ms", "p50, ms", "p99, ms", "p99.9, ms", "max, ms",
+            "ratio, plain/wire", "switches", "others, processors",
+        ], 3, rows.into_iter()))
         @for cut in cuts { p.warning { (clean(&cut, 500)) "." } }
     }
 }
