@@ -121,8 +121,9 @@ pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "-".to_owned(),
         0.0 => "0".to_owned(),
-        value_abs if value_abs >= 1e9 => format!("{:.3}G", value / 1e9),
-        value_abs if value_abs >= 1e6 => format!("{:.3}M", value / 1e6),
+        // What would be 1000.000 of the smaller unit is 1.000 of the greater.
+        value_abs if value_abs >= 999_999_500.0 => format!("{:.3}G", value / 1e9),
+        value_abs if value_abs >= 999_950.0 => format!("{:.3}M", value / 1e6),
         value_abs if value_abs >= 1e4 => format!("{:.1}k", value / 1e3),
         value_abs if value_abs >= 100.0 => format!("{value:.0}"),
         value_abs if value_abs >= 0.001 => format!("{value:.3}"),
@@ -142,6 +143,11 @@ mod tests {
             [
                 "0", "1.500", "123", "12.3k", "3.200M", "7.250G", "2.0e-5", "-"
             ]
+        );
+        let values = [999_949.0, 999_950.0, 999_999_499.0, 999_999_999.9];
+        assert_eq!(
+            values.map(number),
+            ["999.9k", "1.000M", "999.999M", "1.000G"]
         );
     }
 

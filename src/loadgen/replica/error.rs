@@ -2,6 +2,7 @@
 
 use std::io;
 
+use serde::Deserialize;
 use thiserror::Error;
 
 /// Why a profile or a model cannot be used.
@@ -31,6 +32,16 @@ pub enum ModelError {
         given: u64,
         /// That of this program.
         known: u64,
+    },
+    /// It is a profile where a model is wanted, or the other way round.
+    #[error(
+        "a {given}, where a {wanted} is wanted (`tautline load model` makes models of profiles)"
+    )]
+    Kind {
+        /// What it is.
+        given: &'static str,
+        /// What it should be.
+        wanted: &'static str,
     },
     /// Too many of something, or none.
     #[error("{given} {what}, of which there must be 1 to {max}")]
@@ -90,4 +101,20 @@ pub enum ModelError {
         /// Which.
         metric: String,
     },
+}
+
+/// What is wrong with a file that is not `wanted`, by its first line: that it is of the other kind, if it is.
+pub(super) fn other_kind(text: &str, wanted: &'static str) -> Option<ModelError> {
+    #[derive(Deserialize)]
+    struct Kinds {
+        tautline_model: Option<u64>,
+        tautline_profile: Option<u64>,
+    }
+    let kinds: Kinds = serde_json::from_str(text.lines().next()?).ok()?;
+    let given = match (kinds.tautline_model, kinds.tautline_profile) {
+        (Some(_), None) => "model",
+        (None, Some(_)) => "profile",
+        _ => return None,
+    };
+    (given != wanted).then_some(ModelError::Kind { given, wanted })
 }

@@ -63,8 +63,13 @@ pub enum LiveError {
     #[error("which processors are online is not known: {0}")]
     Online(#[source] io::Error),
     /// There is no such processor, or it is switched off.
-    #[error("there is no processor {0}, or it is offline")]
-    NoProcessor(u32),
+    #[error("processor {given} cannot be measured; online are {}", .online.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))]
+    NoProcessor {
+        /// Its number.
+        given: u32,
+        /// Those that are there.
+        online: Vec<u32>,
+    },
     /// The monitor cannot be had for a reason that is not a metric's.
     #[error(transparent)]
     Monitor(#[from] MonitorError),
@@ -127,7 +132,10 @@ impl Meter {
             .iter()
             .find(|processor| !online.contains(processor))
         {
-            return Err(LiveError::NoProcessor(*absent));
+            return Err(LiveError::NoProcessor {
+                given: *absent,
+                online,
+            });
         }
         let is_whole = online
             .iter()

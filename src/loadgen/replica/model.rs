@@ -4,7 +4,7 @@ use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::ModelError;
+use super::error::{ModelError, other_kind};
 use super::machine::{Machine, Metric, check_names};
 use super::schedule::Schedule;
 
@@ -101,7 +101,8 @@ impl Model {
                 max: MAX_MODEL,
             });
         }
-        let version: Version = serde_json::from_str(text).map_err(syntax)?;
+        let version: Version = serde_json::from_str(text)
+            .map_err(|error| other_kind(text, "model").unwrap_or_else(|| syntax(error)))?;
         if version.tautline_model != MODEL_VERSION {
             return Err(ModelError::Version {
                 what: "model",
@@ -281,6 +282,22 @@ mod tests {
         );
         assert!(one.parameters().is_none());
         assert!(model.only(&[]).is_err());
+    }
+
+    #[test]
+    fn a_profile_is_said_to_be_one_and_a_model_too() {
+        let model = model();
+        let said = |error: ModelError| error.to_string();
+        let line = r#"{"tautline_profile":1,"anything":[]}"#;
+        assert_eq!(
+            said(Model::parse(&format!("{line}\n[1,2]\n")).unwrap_err()),
+            "a profile, where a model is wanted (`tautline load model` makes models of profiles)"
+        );
+        let file = std::io::Cursor::new(model.to_json().unwrap());
+        let error = super::super::Profile::read(file).unwrap_err();
+        assert!(said(error).starts_with("a model, where a profile is wanted"));
+        let error = Model::parse("{}").unwrap_err();
+        assert!(matches!(error, ModelError::Syntax(_)), "{error}");
     }
 
     #[test]

@@ -130,7 +130,14 @@ impl Probe {
                     walk(&is_over, &walks);
                 }
             })?);
-            told.recv().map_err(|_| io::ErrorKind::BrokenPipe)??;
+            let pinned = told.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+            pinned.map_err(|errno| {
+                let error = io::Error::from(errno);
+                io::Error::new(
+                    error.kind(),
+                    format!("cannot keep a thread on processor {processor}: {error}"),
+                )
+            })?;
         }
         Ok(probe)
     }

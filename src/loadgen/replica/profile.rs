@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::ModelError;
+use super::error::{ModelError, other_kind};
 use super::gather::{Gatherer, Source};
 use super::machine::{Lacking, Machine, Metric};
 use super::model::Model;
@@ -178,7 +178,8 @@ impl Profile {
         };
         let mut text = String::new();
         next_line(&mut file, &mut text)?;
-        let version: Version = serde_json::from_str(&text).map_err(|error| syntax(1, &error))?;
+        let version: Version = serde_json::from_str(&text)
+            .map_err(|error| other_kind(&text, "profile").unwrap_or_else(|| syntax(1, &error)))?;
         if version.tautline_profile != PROFILE_VERSION {
             return Err(ModelError::Version {
                 what: "profile",

@@ -155,6 +155,7 @@ impl Arrivals {
     /// Fewer than two different times (only captures have times), a speed that is not 0.001 to 1000, or a mean rate that is not within [`RATES`].
     pub fn recorded(corpus: &Corpus, speed: f64) -> Result<Self, Refused> {
         within("a speed of", speed, SPEEDS.0, SPEEDS.1)?;
+        let messages = corpus.iter().count();
         let times = corpus.iter().filter_map(|(at, _)| at);
         let mut times: Vec<u64> = times.map(crate::units::Time::as_nanos).collect();
         times.sort_unstable();
@@ -164,7 +165,7 @@ impl Arrivals {
         }
         if times.last().is_none_or(|last| *last == 0) {
             return Err(Refused::new(format!(
-                "{} has no two different times of messages; captures have (pcap, pcapng)",
+                "{} has no two different times of messages, of which it has {messages}; captures have times (pcap, pcapng)",
                 shorten(corpus.name())
             )));
         }

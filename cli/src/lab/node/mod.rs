@@ -46,8 +46,12 @@ fn pin(processors: &[u32]) -> Result<(), Failure> {
     for processor in processors {
         set.set(*processor as usize);
     }
-    sched_setaffinity(None, &set)
-        .map_err(|error| Failure::of(&format!("processors {processors:?}"), &error))
+    sched_setaffinity(None, &set).map_err(|error| {
+        Failure::of(
+            &format!("it cannot be kept on processors {processors:?}"),
+            &error,
+        )
+    })
 }
 
 /// To the lab.

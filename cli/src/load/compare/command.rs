@@ -78,15 +78,24 @@ impl Runner {
     }
 
     /// Starts it: a child begins where the thread that starts it may be.
-    fn start(&self, command: &mut Command) -> std::io::Result<Child> {
+    fn start(&self, command: &mut Command) -> Result<Child, Failure> {
+        let spawn = |command: &mut Command| {
+            let child = command.spawn();
+            child.map_err(|error| Failure::of(&format!("{self} does not start"), &error))
+        };
         let Some(on) = &self.on else {
-            return command.spawn();
+            return spawn(command);
+        };
+        let pin = |to| {
+            let pinned = sched_setaffinity(None, to);
+            pinned
+                .map_err(|error| Failure::of("--on: commands cannot be kept on processors", &error))
         };
         let before = sched_getaffinity(None)?;
-        sched_setaffinity(None, on)?;
-        let child = command.spawn();
+        pin(on)?;
+        let child = spawn(command);
         // Where this thread was before, or it would be in the way.
-        sched_setaffinity(None, &before)?;
+        pin(&before)?;
         child
     }
 
@@ -110,10 +119,7 @@ impl Runner {
             })
             .stderr(Stdio::piped());
         let began = now();
-        let child = self
-            .start(&mut command)
-            .map_err(|error| Failure::of(&format!("{self} does not start"), &error))?;
-        let mut running = Running(child);
+        let mut running = Running(self.start(&mut command)?);
         let (stdout, stderr) = (running.0.stdout.take(), running.0.stderr.take());
         let (stdout, stderr) = (end_of(stdout), end_of(stderr));
         let status = self.wait(&mut running, is_over)?;
