@@ -82,7 +82,8 @@ fn what_this_process_does_is_counted() {
         total(&monitor, "context-switches"),
         total(&monitor, "page-faults"),
     );
-    let memory = vec![1_u8; BYTES];
+    // Which whoever optimises may not leave out.
+    let memory = std::hint::black_box(vec![1_u8; BYTES]);
     assert_eq!(memory[BYTES / 2], 1);
     monitor.tick(pace.now());
     if has(&monitor, "context-switches") {

@@ -1,6 +1,7 @@
 //! How the program fails: a line on stderr, and an exit code.
 
 use std::error::Error;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Why the program ends otherwise than it should.
@@ -44,7 +45,8 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Error(text) => {
-                eprintln!("tautline: {text}");
+                // A terminal that was closed takes nothing; the exit code says it all the same.
+                let _ = writeln!(io::stderr(), "tautline: {text}");
                 ExitCode::FAILURE
             }
             Self::Interrupted => ExitCode::from(130),

@@ -1,13 +1,14 @@
 //! The terminal as long as something is drawn on it, and its last line for those who draw nothing.
 
 use std::io::{self, IsTerminal};
+use std::mem;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Frame};
 
 /// The whole terminal, which is as it was once this is dropped.
-pub(crate) struct Screen(Box<DefaultTerminal>);
+pub(crate) struct Screen(Option<Box<DefaultTerminal>>);
 
 impl Screen {
     /// `None` if standard output is no terminal that can be drawn on.
@@ -16,15 +17,25 @@ impl Screen {
             return None;
         }
         // Restores the terminal on a panic too.
-        Some(Self(Box::new(ratatui::try_init().ok()?)))
+        Some(Self(Some(Box::new(ratatui::try_init().ok()?))))
     }
 
     pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        self.0.draw(draw).map(|_| ())
+        let Some(terminal) = &mut self.0 else {
+            return Ok(());
+        };
+        match terminal.draw(draw) {
+            Err(error) if !is_closed() => Err(error),
+            _ => Ok(()),
+        }
     }
 
-    /// Whether the user has asked for the end: q, escape or Ctrl-C since this was asked last.
+    /// Whether the user has asked for the end: q, escape or Ctrl-C since this was asked last; or has closed the terminal.
     pub(crate) fn wants_end() -> bool {
+        // Of one that is closed, what reads the keys would read nothing again and again, and never return (crossterm 0.29).
+        if is_closed() {
+            return true;
+        }
         while event::poll(Duration::ZERO).unwrap_or(false) {
             if let Ok(Event::Key(key)) = event::read() {
                 let interrupt =
@@ -39,6 +50,25 @@ impl Screen {
     }
 }
 
+/// Whether nobody looks at the terminal any more. Mostly a signal ends a program then, but one that is not of the terminal's session, or ignores it, goes on.
+#[cfg(unix)]
+fn is_closed() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let stdout = io::stdout();
+    let mut of = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut of, Some(&now)).is_ok() && of[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+#[cfg(not(unix))]
+fn is_closed() -> bool {
+    false
+}
+
 /// Shows in the last line what goes on, or with nothing to show removes that. Where nobody looks, nothing.
 #[cfg(unix)]
 pub(crate) fn progress(text: &str) {
@@ -49,6 +79,13 @@ pub(crate) fn progress(text: &str) {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        let terminal = self.0.take();
+        if is_closed() {
+            // Nothing is to be restored of it; what tries to says that it cannot, on the same terminal, and panics of that.
+            mem::forget(terminal);
+        } else {
+            drop(terminal);
+            ratatui::restore();
+        }
     }
 }

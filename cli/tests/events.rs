@@ -3,10 +3,18 @@
 
 mod support;
 
+#[cfg(target_os = "linux")]
+use std::fs::{File, OpenOptions};
+#[cfg(target_os = "linux")]
+use std::io::Read;
 use std::io::{BufRead, BufReader};
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output};
 
+#[cfg(target_os = "linux")]
+use support::tautline;
 use support::{Echo, deadline, finish, json_lines, run, start, text};
 use tautline::eventlog::{EventKind, EventLog, EventLogConfig, Route, RowFormat};
 use tautline::session::StreamConfig;
@@ -219,6 +227,60 @@ fn an_ending_process_ends_its_viewers() {
     echo.child.wait().expect("a child");
     let output = finish(viewer);
     assert!(output.status.success() || text(&output.stderr).contains("No such"));
+}
+
+/// A program that is not of its terminal's session hears nothing when that is closed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_view_ends_with_its_terminal() {
+    let echo = Echo::start_with(&["--no-guard", "--event-log"]);
+    let pid = echo.child.id().to_string();
+    let top = ["top", "--pid", &pid, "--period", "0.1"];
+    for arguments in [&top[..], &["demo", "--for", "60"]] {
+        let (mut master, program) = terminal();
+        let copy = || program.try_clone().expect("a terminal");
+        let mut command = tautline(arguments);
+        command.stdin(copy()).stdout(copy()).stderr(copy());
+        let viewer = command.spawn().expect("it starts");
+        // Of which the program alone has the other end.
+        drop((command, program));
+        // Until it draws.
+        let mut drawn = [0; 2000];
+        master.read_exact(&mut drawn).expect("a picture");
+        drop(master);
+        finish(viewer);
+    }
+    // And what it had switched on is off.
+    let passive = ["events", "dump", "--pid", &pid, "--passive", "--seconds"];
+    let rows = run(&[&passive[..], &["0.5"]].concat());
+    assert_eq!(text(&rows.stdout), "");
+}
+
+/// A terminal: the end that shows it, and the one that programs have.
+#[cfg(target_os = "linux")]
+fn terminal() -> (File, File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcsetwinsize};
+
+    let master =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    grantpt(&master).expect("ours");
+    unlockpt(&master).expect("ours");
+    let size = Winsize {
+        ws_row: 40,
+        ws_col: 120,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&master, size).expect("a size");
+    let name = ptsname(&master, Vec::new()).expect("a name");
+    let program = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY)
+        .open(name.to_str().expect("a path"))
+        .expect("its other end");
+    (master.into(), program)
 }
 
 #[test]

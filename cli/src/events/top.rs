@@ -136,7 +136,11 @@ fn only_process() -> Result<u32, Failure> {
     let processes = std::fs::read_dir("/proc")?;
     let processes = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let found: Vec<u32> = processes
-        .filter(|process| tautline::eventlog::attach(*process).is_ok())
+        .filter(|process| {
+            // Not one that looks at another's.
+            let reader = tautline::eventlog::attach(*process);
+            reader.is_ok_and(|reader| reader.process().is_ok_and(|owner| owner == *process))
+        })
         .collect();
     match found[..] {
         [process] => Ok(process),

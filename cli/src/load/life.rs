@@ -58,7 +58,7 @@ pub(super) fn watch_of(parent: Option<Pid>) -> Result<Arc<AtomicBool>, Failure> 
 }
 
 /// Does what may wait for others, such as reading a file that is a pipe, unless the program is to end meanwhile.
-pub(super) fn unless_over<T: Send + 'static>(
+pub(crate) fn unless_over<T: Send + 'static>(
     is_over: &AtomicBool,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {

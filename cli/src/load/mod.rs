@@ -2,7 +2,7 @@
 
 mod compare;
 mod drive;
-mod life;
+pub(crate) mod life;
 mod list;
 mod model;
 mod record;

@@ -20,6 +20,7 @@ use tautline::units::Time;
 
 use crate::events::MessageGauges;
 use crate::failure::{Failure, say};
+use crate::load::life::unless_over;
 
 /// How often samples are written, and lines are printed.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -179,7 +180,7 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
         measured.or_else(|| names.penalty(name))
     };
     if let Some(path) = &arguments.replay {
-        return replay(arguments, path, format, penalty);
+        return replay(arguments, path, is_interrupted, format, penalty);
     }
     let mut pace = Pace::new(Duration::from_secs_f64(1.0 / arguments.hz));
     let messages = arguments.messages.then_some(&arguments.pid[..]);
@@ -396,13 +397,16 @@ fn notify(notice: Notice) {
 fn replay(
     arguments: &MonitorArguments,
     path: &Path,
+    is_interrupted: &AtomicBool,
     format: Option<RecordFormat>,
     penalty: impl Fn(&str) -> Option<f64>,
 ) -> Result<(), Failure> {
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| Failure::of(&name, &error))?;
-    let recording =
-        Recording::read(BufReader::new(file)).map_err(|error| Failure::of(&name, &error))?;
+    let from = path.to_owned();
+    let recording = unless_over(is_interrupted, move || {
+        let file = File::open(from).map_err(|error| Failure::of(&name, &error))?;
+        Recording::read(BufReader::new(file)).map_err(|error| Failure::of(&name, &error))
+    })?;
     let preamble = recording.preamble().clone();
     let mut monitor = recording.monitor(|mut config| {
         for event in &arguments.require {
@@ -412,7 +416,7 @@ fn replay(
     })?;
     report::missing(&monitor);
     let mut recorder = Recorder::begin(arguments, format, &monitor, &preamble)?;
-    while monitor.replay_tick() {
+    while !is_interrupted.load(Ordering::Relaxed) && monitor.replay_tick() {
         if monitor.ticks() % 64 == 0 {
             recorder.flush(&monitor, Time::ZERO);
         }
