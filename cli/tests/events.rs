@@ -456,6 +456,44 @@ fn a_log_in_a_file_is_dumped_and_analysed() {
     assert!(line.contains("orders"), "{line}");
 }
 
+/// Of one thread only the last rows are there, so that what another's say of the time before says nothing of rates.
+#[test]
+fn of_a_file_whose_rows_were_overwritten_only_the_time_since_counts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("events");
+    let log = EventLog::create(&path, &events::config(1 << 10).writers(2)).expect("room");
+    let queued = events::MESSAGE_QUEUED;
+    let route = Some(Route::to(events::LOG));
+    log.route(queued, None, route).expect("known");
+    let domain = log.domain_named("orders").expect("room");
+    let [mut few, mut many] = ["few", "many"].map(|name| log.writer(name).expect("room"));
+    let one = 1;
+    for number in 0..5 {
+        few.record_with(queued, domain, 10, domain, [0, number << 20 | one, 0]);
+    }
+    // Sixteen rows have room, of which one may always be another's next.
+    for number in 0..100 {
+        many.record_with(queued, domain, 10, domain, [4, number << 20 | one, 0]);
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+    let file = path.to_str().expect("text");
+    let analysed = run(&["events", "analyse", file, "--json"]);
+    let analysis: serde_json::Value = serde_json::from_str(&text(&analysed.stdout)).expect("JSON");
+    assert_eq!(analysis["rows_lost"], 85, "{analysis}");
+    assert_eq!(analysis["rows_left_out"], 5, "{analysis}");
+    assert_eq!(analysis["events"]["message.queued"], 15, "{analysis}");
+    let said = text(&run(&["events", "analyse", file]).stdout);
+    assert!(said.starts_with("15 rows of 0.0"), "{said}");
+    assert!(
+        said.contains("85 rows lost")
+            && said.contains("5 rows of the time before that are left out"),
+        "{said}"
+    );
+    let dumped = run(&["events", "dump", file]);
+    assert_eq!(text(&dumped.stdout).lines().count(), 20);
+    assert!(text(&dumped.stderr).contains("85 rows were overwritten"));
+}
+
 /// The program has said, in one line, what it could not do with which file, and has not panicked.
 fn refused(file: &Path, output: &Output) -> String {
     let err = text(&output.stderr);

@@ -69,6 +69,7 @@ fn as_json(figures: &Figures, named: &Named, sizes: Sizes) -> Value {
         "load": figures.load,
         "rows": sizes.rows,
         "rows_lost": sizes.lost,
+        "rows_left_out": sizes.partial,
         "unrecorded": sizes.unrecorded,
         "ring_bytes": sizes.ring,
         "ring_bytes_to_lose_nothing": sizes.needed,
@@ -77,7 +78,7 @@ fn as_json(figures: &Figures, named: &Named, sizes: Sizes) -> Value {
 
 fn print_text(figures: &Figures, named: &Named, sizes: Sizes) -> Result<(), Failure> {
     let seconds = figures.span().as_secs_f64();
-    say!("{} rows of {seconds:.2} s", sizes.rows)?;
+    say!("{} rows of {seconds:.2} s", sizes.rows - sizes.partial)?;
     say!("")?;
     say!(
         "{:<22} {:>10} {:>9} {:>9} {:>9} {:>9}",
@@ -156,8 +157,12 @@ pub(super) fn sizing(sizes: Sizes) -> String {
         0 => String::new(),
         events => format!("; {events} events of threads beyond the log's writers"),
     };
+    let partial = match sizes.partial {
+        0 => String::new(),
+        rows => format!("; {rows} rows of the time before that are left out"),
+    };
     format!(
-        "{lost} with {} for each thread; {} lose nothing{threads}",
+        "{lost} with {} for each thread; {} lose nothing{partial}{threads}",
         text::bytes(sizes.ring as u64),
         text::bytes(sizes.needed as u64),
     )

@@ -1,6 +1,6 @@
 //! Rows of a process or a file, in the order of their times.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,7 +27,10 @@ pub(super) struct Timed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sizes {
     pub(super) rows: u64,
+    /// Overwritten before they were read; of a file, before it was opened, too.
     pub(super) lost: u64,
+    /// Rows of a time that some of others are lost of, in a file.
+    pub(super) partial: u64,
     /// Events of more threads than the log has writers for, since it was made.
     pub(super) unrecorded: u64,
     /// Bytes that a thread's ring has.
@@ -53,6 +56,11 @@ pub(super) struct Source {
     most: u64,
     /// Rows that were there at the beginning, and that were lost then.
     skipped: (u64, u64),
+    /// Rows of a file that were overwritten before it was opened, and since when none were.
+    overwritten: u64,
+    whole_since: u64,
+    /// Rows that came of a time before.
+    partial: u64,
     domains: HashMap<Domain, String>,
     /// Names and kinds; no kind of one that is not in the list.
     events: HashMap<EventId, (String, Option<EventKind>)>,
@@ -120,6 +128,9 @@ impl Source {
             next: HashMap::new(),
             most: 0,
             skipped: (0, 0),
+            overwritten: 0,
+            whole_since: 0,
+            partial: 0,
             domains: HashMap::new(),
             events: HashMap::new(),
             counting: HashMap::new(),
@@ -191,23 +202,41 @@ impl Source {
         } else {
             let most = self.next.values().copied().max();
             self.most = self.most.max(most.unwrap_or_default());
+            self.miss(&rows, &first);
         }
-        self.waiting.extend(rows.into_iter().map(|row| {
-            let at = row.stamp.map(|stamp| self.timebase.time(stamp));
-            Timed {
-                at: at.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
-                event: Event::of(&row),
-                load: self.load.and_then(|events| load::Event::of(&row, events)),
-                row,
-            }
+        self.waiting.extend(rows.into_iter().map(|row| Timed {
+            at: time_of(&row, &self.timebase),
+            event: Event::of(&row),
+            load: self.load.and_then(|events| load::Event::of(&row, events)),
+            row,
         }));
         self.waiting.sort_by_key(|row| row.at);
         self.latest = self.waiting.last().map_or(self.latest, |row| row.at);
+        if !self.is_live {
+            let since = self.whole_since;
+            self.partial = self.waiting.partition_point(|row| row.at < since) as u64;
+        }
         Ok(())
     }
 
+    /// What was overwritten of a file's rings before it was opened: what is there of the time before is not all there was.
+    fn miss(&mut self, rows: &[Row], before: &HashMap<(usize, u16), u64>) {
+        let mut seen: HashSet<_> = before.keys().copied().collect();
+        for row in rows {
+            if seen.insert((row.writer, row.log.index() as u16)) && row.number > 0 {
+                self.overwritten += row.number;
+                self.whole_since = self.whole_since.max(time_of(row, &self.timebase));
+            }
+        }
+    }
+
+    /// The time from which on no rows were overwritten before anyone could read them.
+    pub(super) const fn whole_since(&self) -> u64 {
+        self.whole_since
+    }
+
     pub(super) fn lost(&self) -> u64 {
-        self.reader.stats().lost - self.skipped.1
+        self.overwritten + self.reader.stats().lost - self.skipped.1
     }
 
     pub(super) fn sizes(&mut self) -> Sizes {
@@ -216,7 +245,8 @@ impl Source {
         let ring = ring.map_or(0, |(_, bytes, _)| bytes);
         Sizes {
             rows: stats.rows - self.skipped.0,
-            lost: stats.lost - self.skipped.1,
+            lost: self.lost(),
+            partial: self.partial,
             unrecorded: self.reader.unrecorded().unwrap_or_default(),
             ring,
             needed: needed(self.most),
@@ -278,6 +308,12 @@ impl Drop for Source {
             }
         }
     }
+}
+
+/// Nanoseconds on the system's clock; 0 of a row without a time.
+fn time_of(row: &Row, timebase: &Timebase) -> u64 {
+    let at = row.stamp.map(|stamp| timebase.time(stamp));
+    at.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Bytes of a ring that holds so many rows whole between two looks at it: one more may be being written.
