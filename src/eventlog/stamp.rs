@@ -68,7 +68,7 @@ pub(super) fn tick() -> u64 {
     nanos()
 }
 
-/// When something happened, by the counter that rows have their times from: to read it takes a tenth of what a clock of the system does.
+/// When something happened, by the counter that rows have their times from: to read it takes less than half of what a clock of the system does (8.8 and 20 ns on an EPYC host).
 #[cfg(feature = "transport")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment(u64);
