@@ -18,7 +18,11 @@ pub(crate) const fn processor_time() -> Option<Duration> {
 }
 
 /// Nanoseconds of the system's monotonic clock, which the kernel's records and other processes have as well.
-#[cfg(all(feature = "pmu", any(target_os = "linux", target_os = "android")))]
+#[cfg(all(
+    any(feature = "pmu", feature = "transport"),
+    any(target_os = "linux", target_os = "android")
+))]
+#[inline]
 pub(crate) fn monotonic_nanos() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

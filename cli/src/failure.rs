@@ -22,11 +22,14 @@ impl Failure {
         let mut next = Some(error);
         while let Some(error) = next {
             let word = error.to_string();
-            // Some errors print what lies behind them themselves.
-            if !text.contains(&word) {
-                if !text.is_empty() {
-                    text.push_str(": ");
-                }
+            // Some errors say what they are about, and some what lies behind them, themselves.
+            if text.is_empty()
+                || word.starts_with(&format!("{text}: "))
+                || word.ends_with(&format!(" {text}"))
+            {
+                text = word;
+            } else if !text.contains(&word) {
+                text.push_str(": ");
                 text.push_str(&word);
             }
             next = error.source();
@@ -73,3 +76,48 @@ macro_rules! say {
     }};
 }
 pub(crate) use say;
+
+#[cfg(test)]
+mod tests {
+    use core::fmt;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Said(&'static str, Option<io::Error>);
+
+    impl fmt::Display for Said {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Said {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(self.1.as_ref()?)
+        }
+    }
+
+    fn text(what: &str, said: &'static str, behind: Option<&'static str>) -> String {
+        let error = Said(said, behind.map(io::Error::other));
+        match Failure::of(what, &error) {
+            Failure::Error(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        assert_eq!(text("", "no room", None), "no room");
+        assert_eq!(text("s", "no such file", None), "s: no such file");
+        assert_eq!(text("x.toml", "x.toml: no room", None), "x.toml: no room");
+        assert_eq!(
+            text("x.toml", "cannot read x.toml", Some("no such file")),
+            "cannot read x.toml: no such file"
+        );
+        assert_eq!(
+            text("x.toml", "a file: no room", Some("no room")),
+            "x.toml: a file: no room"
+        );
+    }
+}

@@ -6,7 +6,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use crate::support::{finish, run, start, tautline, text};
 
@@ -221,27 +221,31 @@ fn a_hostile_file_of_sets_is_refused_with_the_reason() {
 
 #[test]
 fn the_kernel_takes_samples_or_it_is_said_why_not() {
-    let arguments = [
-        "monitor",
-        "--only",
-        "system",
-        "--cpu",
-        "0",
-        "--kernel-timer",
-    ];
-    let seldom = run(&[&arguments[..], &["--hz", "4", "--for", "0.3"]].concat());
+    let arguments = ["monitor", "--only", "system", "--cpu", "0"];
+    let kernel = ["--sampler", "kernel"];
+    let seldom = run(&[&arguments[..], &kernel, &["--hz", "4", "--for", "0.3"]].concat());
     let said = text(&seldom.stderr);
     // Who may not count has nothing to wait for.
     assert!(said.contains("the kernel takes no samples"), "{said}");
-    let often = run(&[&arguments[..], &["--hz", "500", "--for", "0.5"]].concat());
-    let (printed, said) = (text(&often.stdout), text(&often.stderr));
+    let often = ["--hz", "500", "--for", "0.5"];
+    let by_kernel = run(&[&arguments[..], &kernel, &often].concat());
+    let is_by_kernel = |output: &Output| {
+        let printed = text(&output.stdout);
+        printed.contains("by the kernel") || printed.contains("the kernel's interrupts")
+    };
+    let said = text(&by_kernel.stderr);
     assert!(
-        printed.contains("samples are taken by the kernel")
-            != said.contains("the kernel takes no samples"),
-        "{printed}{said}"
+        is_by_kernel(&by_kernel) != said.contains("the kernel takes no samples"),
+        "{}{said}",
+        text(&by_kernel.stdout)
     );
-    let both = run(&["monitor", "--kernel-timer", "--pid", &own_pid()]);
-    assert_eq!(both.status.code(), Some(2));
+    // Without a word it does where it can.
+    let by_itself = run(&[&arguments[..], &often].concat());
+    assert_eq!(is_by_kernel(&by_itself), is_by_kernel(&by_kernel));
+    let by_thread = run(&[&arguments[..], &["--sampler", "thread"], &often].concat());
+    assert!(!is_by_kernel(&by_thread) && by_thread.status.success());
+    let of_process = run(&["monitor", "--pid", &own_pid(), "--for", "0.2"]);
+    assert!(!is_by_kernel(&of_process));
 }
 
 #[test]

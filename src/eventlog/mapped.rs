@@ -175,6 +175,11 @@ impl WritableWords for Foreign {
 ///
 /// It cannot be read, or is no log area of this version.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader, ReadError> {
+    let path = path.as_ref();
+    // To open a pipe waits for somebody who writes to it, and a folder says nothing.
+    if !path.metadata()?.is_file() {
+        return Err(ReadError::NotALog);
+    }
     let file = File::open(path)?;
     let words = usize::try_from(file.metadata()?.len() / 8).unwrap_or(usize::MAX);
     Reader::open(Box::new(Foreign { file, words }))

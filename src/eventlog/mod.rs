@@ -108,4 +108,6 @@ pub use self::stamp::Timebase;
     not(all(test, tautline_loom))
 ))]
 pub use self::visit::Visit;
+#[cfg(feature = "transport")]
+pub(crate) use self::writer::Occurrence;
 pub use self::writer::Writer;

@@ -6,7 +6,8 @@ use std::thread;
 
 use super::area::Area;
 use super::format::{Domain, EventId};
-use super::writer::{Writer, count_unrecorded, is_on};
+use super::stamp::Moment;
+use super::writer::{Occurrence, Writer, count_unrecorded, is_on};
 
 thread_local! {
     static WRITERS: RefCell<Writers> = const { RefCell::new(Writers::NONE) };
@@ -106,26 +107,27 @@ impl Recorder {
         arguments: [u64; 3],
     ) {
         if self.is_on(event) {
-            self.record_on(event, domain, counter, correspondent, &arguments);
+            let occurrence = Occurrence {
+                event,
+                domain,
+                correspondent,
+                counter,
+                arguments,
+            };
+            self.record_on(&occurrence, None);
         }
     }
 
-    /// The same of an event that is on, as whoever calls it knows.
+    /// The same of an event that is on, as whoever calls it knows, and that happens now, unless it is said when it did:
+    /// what happens at once needs the counter read only once.
     #[inline(never)]
-    pub(crate) fn record_on(
-        &self,
-        event: EventId,
-        domain: Domain,
-        counter: u64,
-        correspondent: Domain,
-        arguments: &[u64; 3],
-    ) {
+    pub(crate) fn record_on(&self, occurrence: &Occurrence, at: Option<Moment>) {
         // A thread that ends has none any more, and one that records while it records has it in use: neither can be here but for
         // an event within another's, of which there are none.
         let recorded = WRITERS.try_with(|writers| {
             let mut writers = writers.try_borrow_mut().ok()?;
             let writer = writers.of(&self.area)?;
-            writer.write(event, domain, counter, correspondent, arguments);
+            writer.write(occurrence, at);
             Some(())
         });
         if !matches!(recorded, Ok(Some(()))) {

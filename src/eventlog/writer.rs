@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::area::{Area, Line};
 use super::format::{Domain, EventId, FORMAT_BITS, Fields, Route, RowFormat, Stamp};
 use super::shape::{LINE, Shape, header, log, name_words, register};
-use super::stamp;
+use super::stamp::{self, Moment};
 use super::sync::{AtomicU64, Ordering, fence};
 
 /// A log's ring as its writer knows it.
@@ -40,12 +40,16 @@ enum Layout {
 }
 
 /// What a row may hold but its time.
-struct Row {
-    event: u64,
-    domain: u64,
-    correspondent: u64,
-    arguments: [u64; 3],
-    counter: u64,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Occurrence {
+    pub(crate) event: EventId,
+    pub(crate) domain: Domain,
+    /// Another domain that it concerns.
+    pub(crate) correspondent: Domain,
+    /// What the event's kind says.
+    pub(crate) counter: u64,
+    /// Whatever else the event has to say.
+    pub(crate) arguments: [u64; 3],
 }
 
 /// The only producer of one part of a log area. It is of the thread that writes with it; others have their own.
@@ -117,36 +121,34 @@ impl Writer {
         arguments: [u64; 3],
     ) {
         if self.is_on(event) {
-            self.record_on(event, domain, counter, correspondent, &arguments);
+            self.record_on(&Occurrence {
+                event,
+                domain,
+                correspondent,
+                counter,
+                arguments,
+            });
         }
     }
 
     #[inline(never)]
-    fn record_on(
-        &mut self,
-        event: EventId,
-        domain: Domain,
-        counter: u64,
-        correspondent: Domain,
-        arguments: &[u64; 3],
-    ) {
-        self.write(event, domain, counter, correspondent, arguments);
+    fn record_on(&mut self, occurrence: &Occurrence) {
+        self.write(occurrence, None);
     }
 
-    /// What becomes of an event that goes somewhere.
+    /// What becomes of an event that goes somewhere, and happens now, unless it is said when it did.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
-        reason = "a row is written in not much more time than a call of so many arguments takes"
+        reason = "a row is written in not much more time than a call takes"
     )]
-    pub(super) fn write(
-        &mut self,
-        event: EventId,
-        domain: Domain,
-        counter: u64,
-        correspondent: Domain,
-        arguments: &[u64; 3],
-    ) {
+    pub(super) fn write(&mut self, occurrence: &Occurrence, at: Option<Moment>) {
+        let Occurrence {
+            event,
+            domain,
+            correspondent,
+            ..
+        } = *occurrence;
         if domain.index() >= self.domains || event.index() >= self.events {
             return;
         }
@@ -168,23 +170,26 @@ impl Writer {
         if code != ring.code {
             ring.begin(&self.area, log, code);
         }
+        let time = || at.map_or_else(stamp::cycles, Moment::cycles);
         let (event, domain) = (event.0.into(), domain.0.into());
         let correspondent = correspondent.0.into();
-        let [first, second, third] = *arguments;
+        let Occurrence {
+            counter,
+            arguments: [first, second, third],
+            ..
+        } = *occurrence;
         match ring.layout {
             Layout::Usual => {
-                let stamp = stamp::cycles();
-                ring.put(lines, [event, domain, correspondent, stamp, counter]);
+                ring.put(lines, [event, domain, correspondent, time(), counter]);
             }
             Layout::All => {
-                let stamp = stamp::cycles();
                 ring.put(
                     lines,
                     [
                         event,
                         domain,
                         correspondent,
-                        stamp,
+                        time(),
                         first,
                         second,
                         third,
@@ -192,16 +197,7 @@ impl Writer {
                     ],
                 );
             }
-            Layout::Other => {
-                let row = Row {
-                    event,
-                    domain,
-                    correspondent,
-                    arguments: *arguments,
-                    counter,
-                };
-                ring.append(lines, &row, &mut self.stamps);
-            }
+            Layout::Other => ring.append(lines, occurrence, at, &mut self.stamps),
         }
     }
 }
@@ -267,7 +263,13 @@ impl Ring {
     }
 
     #[inline(never)]
-    fn append(&mut self, lines: &[Line], row: &Row, stamps: &mut u64) {
+    fn append(
+        &mut self,
+        lines: &[Line],
+        occurrence: &Occurrence,
+        at: Option<Moment>,
+        stamps: &mut u64,
+    ) {
         let format = self.format;
         let stamp = match format.stamp() {
             Stamp::Off => 0,
@@ -276,7 +278,7 @@ impl Ring {
                 *stamps
             }
             Stamp::Tick => stamp::tick(),
-            Stamp::Cycles => stamp::cycles(),
+            Stamp::Cycles => at.map_or_else(stamp::cycles, Moment::cycles),
         };
         let register = &lines[self.register / LINE].0;
         let mut at = self.start + ((self.index & self.mask) << self.shift) as usize;
@@ -287,9 +289,9 @@ impl Ring {
             let last = format.used_words().saturating_sub(1);
             line[(at + last) % LINE]
                 .load(Ordering::Relaxed)
-                .wrapping_add(row.counter)
+                .wrapping_add(occurrence.counter)
         } else {
-            row.counter
+            occurrence.counter
         };
         // What comes after is not seen before the index that was written before.
         fence(Ordering::Release);
@@ -300,11 +302,12 @@ impl Ring {
                 at += 1;
             }
         };
-        put(fields.contain(Fields::EVENT), row.event);
-        put(fields.contain(Fields::DOMAIN), row.domain);
-        put(fields.contain(Fields::CORRESPONDENT), row.correspondent);
+        put(fields.contain(Fields::EVENT), occurrence.event.0.into());
+        put(fields.contain(Fields::DOMAIN), occurrence.domain.0.into());
+        let correspondent = occurrence.correspondent.0.into();
+        put(fields.contain(Fields::CORRESPONDENT), correspondent);
         put(format.stamp() != Stamp::Off, stamp);
-        let [first, second, third] = row.arguments;
+        let [first, second, third] = occurrence.arguments;
         put(fields.contain(Fields::FIRST), first);
         put(fields.contain(Fields::SECOND), second);
         put(fields.contain(Fields::THIRD), third);

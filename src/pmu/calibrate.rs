@@ -136,7 +136,7 @@ const CHAIN_CYCLES: f64 = if cfg!(target_arch = "aarch64") {
     2.0
 };
 
-fn chain(steps: usize) {
+pub(super) fn chain(steps: usize) {
     let key = black_box(0x9E37_79B9_7F4A_7C15_u64);
     let mut x = black_box(1_u64);
     for _ in 0..steps / 8 {

@@ -44,7 +44,8 @@
 //! * **[`Gauge`]s** are software metrics in the same samples: processor load, interrupts, whatever the application says.
 //! * **A [`Store`]** has so many slots, taken once; an [`Output`] writes what is new in it, whole samples, whatever the disk does.
 //! * **What it costs** is what its thread took ([`Pace::probe_effect`]). Of other processors' time, reading their counters takes a microsecond or so each
-//!   time, which is not in it. Least where the kernel takes samples of processors by a timer of its own ([`MonitorConfig::period`]).
+//!   time, which is not in it. Least where the kernel takes samples of processors by a timer of its own ([`MonitorConfig::period`]); what its interrupts take
+//!   is measured ([`sample_cost()`]).
 //!
 //! Source: M. Jägemar, *Utilizing hardware monitoring to improve the quality of service and performance of industrial systems* (2018), chapter 5 and
 //! section 8.4. Other than there, sets are files, groups are all or nothing, and what was not counted for lack of counters is said.
@@ -69,6 +70,8 @@ mod reason;
 mod replay;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod ring;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod sample_cost;
 mod sets;
 mod store;
 mod subscribe;
@@ -96,8 +99,10 @@ pub use self::model::{CpuIdentity, ModelFile, Names};
 pub use self::monitor::{Monitor, Notice, TAKE_AFTER};
 pub use self::pace::{MIN_PERIOD, Pace, ProbeEffect};
 pub use self::prometheus::{Exposition, PrometheusServer};
-pub use self::reason::{Missing, Place, Reason};
-pub use self::replay::{RecordedMissing, Recording, ReplayCounters, ReplayError};
+pub use self::reason::{Missing, Place, Reason, RecordedMissing};
+pub use self::replay::{Recording, ReplayCounters, ReplayError};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use self::sample_cost::sample_cost;
 pub use self::sets::{
     EventSet, EventSets, MAX_GAUGES, MAX_METRICS, MAX_SETS, Metric, SECONDS, StackLevel,
 };

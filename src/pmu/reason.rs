@@ -3,6 +3,7 @@
 use core::fmt;
 use std::io;
 
+use serde::Deserialize;
 use thiserror::Error;
 
 use super::counters::Facts;
@@ -131,6 +132,41 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of set {}", self.name, self.set)?;
         if let Some(place) = self.place {
+            write!(f, ", {place}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// What a recording says was asked for and not counted, in the words of who made it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedMissing {
+    /// The set it is in.
+    pub set: String,
+    /// The event or gauge.
+    pub name: String,
+    /// Where it was missing; `None` for everywhere.
+    pub place: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+impl From<&Missing> for RecordedMissing {
+    fn from(missing: &Missing) -> Self {
+        Self {
+            set: missing.set.clone(),
+            name: missing.name.clone(),
+            place: missing.place.map(|place| place.to_string()),
+            reason: missing.reason.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for RecordedMissing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of set {}", self.name, self.set)?;
+        if let Some(place) = &self.place {
             write!(f, ", {place}")?;
         }
         write!(f, ": {}", self.reason)

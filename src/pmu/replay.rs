@@ -18,7 +18,7 @@ use super::group::Count;
 use super::model::Names;
 use super::monitor::Monitor;
 use super::pace::ProbeEffect;
-use super::reason::{Place, errno};
+use super::reason::{Place, RecordedMissing, errno};
 use super::sets::{EventSet, EventSets, MAX_GAUGES};
 use super::write::{Epilogue, Preamble, VERSION};
 use crate::units::Time;
@@ -140,20 +140,6 @@ struct RawCount {
     running_ns: u64,
 }
 
-/// What a recording says was asked for and not counted, in the words that were written then.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RecordedMissing {
-    /// The set it is in.
-    pub set: String,
-    /// The event or gauge.
-    pub name: String,
-    /// Where it was missing; `None` for everywhere.
-    pub place: Option<String>,
-    /// Why.
-    pub reason: String,
-}
-
 #[derive(Clone, Debug)]
 struct Step {
     at: Time,
@@ -174,7 +160,6 @@ pub struct Recording {
     places: Vec<Place>,
     preamble: Preamble,
     origin: Time,
-    missing: Vec<RecordedMissing>,
     epilogue: Option<Epilogue>,
     is_cut: bool,
     steps: Vec<Step>,
@@ -255,10 +240,9 @@ impl Recording {
                 hz: header.hz,
                 slots: header.slots,
                 origin_unix_nanos: header.origin_unix_ns,
-                missing: Vec::new(),
+                missing: header.missing,
             },
             origin: Time::ZERO,
-            missing: header.missing,
             epilogue: None,
             is_cut: false,
             steps: Vec::new(),
@@ -320,14 +304,14 @@ impl Recording {
         &self.sets
     }
 
-    /// What was said of it before its first sample, but for what was [missing](Self::missing).
+    /// What was said of it before its first sample.
     pub const fn preamble(&self) -> &Preamble {
         &self.preamble
     }
 
     /// What was asked for and not counted when it was made.
     pub fn missing(&self) -> &[RecordedMissing] {
-        &self.missing
+        &self.preamble.missing
     }
 
     /// What was said of it after its last sample; `None` if it was not brought to its end, or goes on.

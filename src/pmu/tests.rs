@@ -415,6 +415,24 @@ fn a_processor_that_the_system_takes_no_samples_of_is_read() {
 }
 
 #[test]
+fn what_share_of_its_samples_the_system_takes_is_known() {
+    let mut fake = with_room(100);
+    fake.withheld = Some(1);
+    let mut monitor = sampled(fake, MonitorConfig::system);
+    assert_eq!(monitor.sampled_share(), None, "none is due yet");
+    monitor.counters_mut().run(1_000_000);
+    monitor.tick(at(100));
+    assert_eq!(monitor.sampled_share(), Some(0.0));
+    assert_eq!(monitor.sampled_share(), None, "none was due since");
+    monitor.counters_mut().withheld = None;
+    monitor.counters_mut().run(1_000_000);
+    monitor.tick(at(200));
+    assert_eq!(monitor.sampled_share(), Some(1.0));
+    let ticked = Monitor::new(config(ONE).system(), with_room(0), at(0)).unwrap();
+    assert_eq!({ ticked }.sampled_share(), None);
+}
+
+#[test]
 fn samples_that_there_was_no_room_for_are_counted_and_missed_by_nothing() {
     let mut monitor = sampled(with_room(3), |config| config.cpu(0));
     monitor.counters_mut().run(1_000_000);

@@ -5,11 +5,15 @@ use std::time::Instant;
 
 use crate::session::JobTime;
 use crate::thread;
-use crate::units::{Time, saturating_nanos};
+use crate::units::Time;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+use crate::units::saturating_nanos;
 
 /// Monotonic time since the clock was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
+    begun: Reading,
+    /// The same moment, or shortly after it, so that no timer is early.
     origin: Instant,
 }
 
@@ -19,18 +23,69 @@ impl Clock {
         reason = "this is the clock that others are given the time of"
     )]
     pub(super) fn start() -> Self {
+        let begun = Reading::now();
         Self {
+            begun,
             origin: Instant::now(),
         }
     }
 
+    #[inline]
     pub(super) fn now(self) -> Time {
-        Time::from_nanos(saturating_nanos(self.origin.elapsed()))
+        Time::from_nanos(self.begun.nanos())
     }
 
     /// The instant of a time, for the runtime's timers.
     pub(super) fn instant(self, time: Time) -> Instant {
         self.origin + time.saturating_since(Time::ZERO)
+    }
+}
+
+/// A moment of the monotonic clock, which is read many times for each message: as the number of nanoseconds that it is, where the system gives that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    nanos: u64,
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    instant: Instant,
+}
+
+impl Reading {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline]
+    pub(super) fn now() -> Self {
+        Self {
+            nanos: thread::monotonic_nanos(),
+        }
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that others are given the time of"
+    )]
+    pub(super) fn now() -> Self {
+        Self {
+            instant: Instant::now(),
+        }
+    }
+
+    /// How long it is ago.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline]
+    fn nanos(self) -> u64 {
+        thread::monotonic_nanos().saturating_sub(self.nanos)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn nanos(self) -> u64 {
+        saturating_nanos(self.instant.elapsed())
+    }
+
+    /// The same.
+    #[inline]
+    pub(super) fn elapsed(self) -> Duration {
+        Duration::from_nanos(self.nanos())
     }
 }
 

@@ -16,10 +16,9 @@ use std::task::Wake;
 
 use tokio::runtime::{Handle, Id};
 
-use super::clock::Clock;
+use super::clock::Reading;
 use super::driver::max_turn;
 use super::shared::{Shared, lock};
-use crate::units::Time;
 
 /// So often an application goes on without having waited, if that takes no longer than a turn may; then the other tasks of its thread have their turn. Arbitrary.
 const MOST_HELPS: u32 = 16;
@@ -128,7 +127,7 @@ impl Helm {
         };
         self.is_helped.store(true, Ordering::Relaxed);
         post.bell.answer();
-        let clock = Clock::start();
+        let begun = Reading::now();
         // Whatever it waits for wakes its own task.
         let polled = catch_unwind(AssertUnwindSafe(|| post.poll()));
         self.is_helped.store(false, Ordering::Relaxed);
@@ -137,7 +136,7 @@ impl Helm {
         let (missed, over) = {
             let mut seat = lock(&self.seat);
             seat.is_over |= has_ended;
-            seat.helped += clock.now().saturating_since(Time::ZERO);
+            seat.helped += begun.elapsed();
             let over = if seat.is_over {
                 Some(post)
             } else {

@@ -113,7 +113,7 @@ impl Counting {
             hz: spec.hz,
             slots: monitor.store().slots(),
             origin_unix_nanos: crate::monitor::unix_nanos(pace.now()),
-            missing: monitor.missing().to_vec(),
+            missing: monitor.missing().iter().map(Into::into).collect(),
         };
         let output = Output::create(file, RecordFormat::JsonLines, monitor.layout(), &preamble)?;
         pace.restart();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tautline::pmu::{
     CacheSizes, Calibration, Counters, Epilogue, EventSets, Exposition, Gauge, ModelFile, Monitor,
     MonitorConfig, Names, Notice, Output, Pace, Perf, Preamble, ProbeEffect, PrometheusServer,
@@ -59,10 +59,10 @@ pub(crate) struct MonitorArguments {
     /// Sets in a second; each takes its turn for one period.
     #[arg(long, default_value = "100", value_parser = rate)]
     hz: f64,
-    /// Lets timers of the kernel take the samples, of one set and processors, so that no thread wakes for each: a small part of the cost. Of a
-    /// processor that idles some kernels take none: four a second then.
-    #[arg(long, conflicts_with = "pid")]
-    kernel_timer: bool,
+    /// Who takes the samples. By default the kernel where it can: of one set, whose events are counted together, of processors, ten times a second or more
+    /// often. No thread wakes for each then, which is most of the cost. Of a processor that idles some kernels take none: four a second then.
+    #[arg(long, value_name = "WHO", value_enum)]
+    sampler: Option<Sampler>,
     /// How long, seconds. Default: until interrupted, or until all processes have exited.
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     length: Option<Duration>,
@@ -85,7 +85,7 @@ pub(crate) struct MonitorArguments {
     #[arg(long)]
     calibrate: bool,
     /// Counts what a recording (JSON lines) says instead, as fast as it goes.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sets", "only", "pid", "messages", "cpu", "all", "kernel_timer", "length", "prometheus"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sets", "only", "pid", "messages", "cpu", "all", "sampler", "length", "prometheus"])]
     replay: Option<PathBuf>,
     /// Shows sets, models and generic events, and counts nothing.
     #[arg(long)]
@@ -93,6 +93,14 @@ pub(crate) struct MonitorArguments {
     /// Only the summary.
     #[arg(long)]
     quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Sampler {
+    /// The kernel, and it is said if it cannot
+    Kernel,
+    /// A thread
+    Thread,
 }
 
 const MEANING: &str = "\
@@ -190,7 +198,7 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
         hz: arguments.hz,
         slots: arguments.slots,
         origin_unix_nanos: unix_nanos(pace.now()),
-        missing: monitor.missing().to_vec(),
+        missing: monitor.missing().iter().map(Into::into).collect(),
     };
     let mut recorder = Recorder::begin(arguments, format, &monitor, &preamble)?;
     let exposition = Exposition::default();
@@ -200,7 +208,7 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     });
     let server = server.transpose()?;
     report::missing(&monitor);
-    if arguments.kernel_timer && !monitor.is_sampled() {
+    if arguments.sampler == Some(Sampler::Kernel) && !monitor.is_sampled() {
         eprintln!(
             "tautline: the kernel takes no samples: for that, one set (--only), whose events are counted together, ten times a second or more often, and a processor's clock that may be counted; a thread takes them"
         );
@@ -208,6 +216,9 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     if let Some(server) = &server {
         eprintln!("metrics at http://{}/metrics", server.address());
     }
+    let by_kernel = monitor
+        .is_sampled()
+        .then(|| report::KernelSamples::measure(arguments.hz));
     let mut report = report::Report::new(!arguments.quiet && !is_stdout);
     let beginning = pace.restart();
     let end = arguments.length.map(|length| pace.now() + length);
@@ -227,6 +238,7 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
             || monitor.is_over();
         if now >= due || is_end {
             due = now + FLUSH;
+            report.tell_idle(&mut monitor);
             exposition.publish(&monitor, pace.probe_effect());
             recorder.flush(&monitor, now);
             let printed = report.lines(&monitor);
@@ -243,7 +255,7 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     }
     let written = recorder.finish(&monitor, Some(probe));
     result?;
-    let said = report::probe(beginning, probe, monitor.is_sampled());
+    let said = report::probe(beginning, probe, by_kernel);
     if is_stdout {
         eprintln!("{said}");
     } else {
@@ -298,7 +310,9 @@ fn live(
     let mut config = MonitorConfig::new(sets(arguments)?)
         .names(names)
         .slots(arguments.slots);
-    if arguments.kernel_timer {
+    // What messages there were is asked as often as samples are taken.
+    let is_asked = arguments.sampler.is_none() && !arguments.messages;
+    if is_asked || arguments.sampler == Some(Sampler::Kernel) {
         config = config.period(Duration::from_secs_f64(1.0 / arguments.hz));
     }
     for &process in &arguments.pid {
@@ -414,7 +428,7 @@ fn replay(
         }
         config.slots(arguments.slots)
     })?;
-    report::missing(&monitor);
+    report::missing_in_recording(&preamble.missing, &monitor);
     let mut recorder = Recorder::begin(arguments, format, &monitor, &preamble)?;
     while !is_interrupted.load(Ordering::Relaxed) && monitor.replay_tick() {
         if monitor.ticks() % 64 == 0 {

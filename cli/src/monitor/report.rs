@@ -1,10 +1,11 @@
 //! What the monitor says to people.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use tautline::pmu::{
     CacheSizes, Calibration, Counters, CpiStack, Cursor, EventSets, Layout, Missing, Monitor,
-    Names, Place, ProbeEffect, Reason,
+    Names, Place, ProbeEffect, Reason, RecordedMissing,
 };
 
 use crate::failure::{Failure, say};
@@ -12,6 +13,8 @@ use crate::text::{self, number};
 
 /// At so many places something is missing, and these are named; of more, the first.
 const PLACES: usize = 3;
+/// Of fewer of the kernel's samples than this share it is told. Arbitrary: few are late, and of what idles nearly all are lacking.
+const LEAST_SHARE: f64 = 0.5;
 
 /// The names of what is missing, by the reason for it.
 pub(crate) fn by_reason(missing: &[Missing]) -> BTreeMap<String, Vec<String>> {
@@ -64,6 +67,41 @@ pub(crate) fn missing<C: Counters>(monitor: &Monitor<C>) {
         return;
     }
     not_counted(monitor.missing());
+    counted(monitor);
+}
+
+/// The same of a recording, which mostly says itself why it lacks what it does.
+pub(crate) fn missing_in_recording<C: Counters>(
+    recorded: &[RecordedMissing],
+    monitor: &Monitor<C>,
+) {
+    let mut by_reason: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for missing in recorded {
+        let place = missing.place.as_ref();
+        let place = place.map_or(String::new(), |place| format!(" ({place})"));
+        let names = by_reason.entry(&missing.reason).or_default();
+        names.insert(format!("{}{place}", missing.name));
+    }
+    for (reason, names) in by_reason {
+        let names: Vec<_> = names.into_iter().collect();
+        eprintln!(
+            "tautline: not counted in the recording: {}: {reason}",
+            names.join(", ")
+        );
+    }
+    let is_said = |missing: &&Missing| {
+        let same = |it: &RecordedMissing| it.set == missing.set && it.name == missing.name;
+        recorded.iter().any(same)
+    };
+    let missing = monitor.missing().iter();
+    let rest: Vec<_> = missing.filter(|it| !is_said(it)).cloned().collect();
+    not_counted(&rest);
+    if !recorded.is_empty() || !rest.is_empty() {
+        counted(monitor);
+    }
+}
+
+fn counted<C: Counters>(monitor: &Monitor<C>) {
     let gauges = monitor.layout().gauges();
     if monitor.counts_events() {
         eprintln!("tautline: all else is counted");
@@ -81,6 +119,7 @@ pub(crate) fn missing<C: Counters>(monitor: &Monitor<C>) {
 pub(crate) struct Report {
     is_talking: bool,
     cursor: Cursor,
+    has_told_idle: bool,
 }
 
 impl Report {
@@ -88,6 +127,18 @@ impl Report {
         Self {
             is_talking,
             cursor: Cursor::default(),
+            has_told_idle: false,
+        }
+    }
+
+    /// Says once that most of the kernel's samples of a processor are lacking, if so: some kernels take none while it idles.
+    pub(crate) fn tell_idle<C: Counters>(&mut self, monitor: &mut Monitor<C>) {
+        let share = monitor.sampled_share();
+        if !self.has_told_idle && share.is_some_and(|share| share < LEAST_SHARE) {
+            self.has_told_idle = true;
+            eprintln!(
+                "tautline: the kernel takes no samples of a processor while it idles: each is as long as that, a quarter of a second at most (a thread takes them all: --sampler thread)"
+            );
         }
     }
 
@@ -232,20 +283,48 @@ pub(crate) fn summary<C: Counters>(
     Ok(has_stack)
 }
 
-/// What the monitor took.
-pub(crate) fn probe(beginning: ProbeEffect, probe: ProbeEffect, is_sampled: bool) -> String {
-    let missed = match (probe.missed, is_sampled) {
+/// Samples that the kernel takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelSamples {
+    /// Time of its processor that one takes, which is in nobody's account but of whoever is interrupted; `None` if it could not be measured.
+    cost: Option<Duration>,
+    hz: f64,
+}
+
+impl KernelSamples {
+    /// So many in a second, of which this measures what one takes.
+    pub(crate) fn measure(hz: f64) -> Self {
+        let cost = tautline::pmu::sample_cost().ok().flatten();
+        Self { cost, hz }
+    }
+
+    fn tell(&self) -> String {
+        let Some(cost) = self.cost else {
+            return "samples are taken by the kernel, in interrupts whose time is not in it"
+                .to_owned();
+        };
+        format!(
+            "the kernel's interrupts for samples, which are not in it, take {} each, {:.3} % of each processor",
+            text::fine_time(cost),
+            100.0 * cost.as_secs_f64() * self.hz,
+        )
+    }
+}
+
+/// What the monitor took, and what the kernel's samples did, if it took them.
+pub(crate) fn probe(
+    beginning: ProbeEffect,
+    probe: ProbeEffect,
+    by_kernel: Option<KernelSamples>,
+) -> String {
+    let missed = match (probe.missed, by_kernel.is_some()) {
         (0, _) => String::new(),
         (missed, true) => format!("; {missed} samples were lost, and are part of the next"),
         (missed, false) => format!("; {missed} ticks came too late and were left out"),
     };
-    let sampled = if is_sampled {
-        "; samples are taken by the kernel, in interrupts whose time is not in it"
-    } else {
-        ""
-    };
+    let interrupts = by_kernel.map_or(String::new(), |samples| format!("; {}", samples.tell()));
     format!(
-        "the monitor took {:.4} % of one processor ({} in {}), and {} to begin{sampled}{missed}",
+        "the monitor took {:.4} % of one processor ({} in {}), and {} to begin{interrupts}{missed}",
         100.0 * probe.share(),
         text::fine_time(probe.processor),
         text::time(probe.wall),

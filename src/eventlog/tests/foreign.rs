@@ -226,6 +226,18 @@ fn what_is_damaged_is_an_error_and_nothing_worse() {
 }
 
 #[test]
+fn what_is_no_file_is_no_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is one").success());
+    // Nobody writes to it, and nobody waits for that.
+    for path in [pipe.as_path(), folder.path()] {
+        assert!(matches!(open(path), Err(ReadError::NotALog)));
+    }
+}
+
+#[test]
 fn a_file_that_becomes_shorter_under_its_reader_is_an_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("events");

@@ -49,6 +49,8 @@ struct Watched {
     idle_since: Option<Time>,
     /// The end of the last sample that the system took.
     sampled_until: Time,
+    /// Samples that the system took since somebody asked for their share; `None` if it was not there all that time.
+    sampled: Option<u64>,
 }
 
 impl Watched {
@@ -177,6 +179,7 @@ impl<C: Counters> Monitor<C> {
                 sets,
                 idle_since: is_gone.then_some(now),
                 sampled_until: now,
+                sampled: (!is_gone).then_some(0),
             });
         }
         monitor.missing = monitor.find_missing();
@@ -386,7 +389,7 @@ impl<C: Counters> Monitor<C> {
                     sets[self.current].start(&mut self.counters);
                     let watched = &mut self.watched[index];
                     (watched.sets, watched.is_gone, watched.idle_since) = (sets, false, None);
-                    watched.sampled_until = now;
+                    (watched.sampled_until, watched.sampled) = (now, None);
                     if let Place::Cpu(cpu) = place {
                         self.notice(Notice::Online(cpu));
                     }

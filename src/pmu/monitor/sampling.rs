@@ -21,6 +21,9 @@ pub const TAKE_AFTER: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Sampling {
     period: Duration,
+    /// When their share was asked for last, and what was lost until then.
+    asked: Time,
+    lost_before: u64,
     /// When samples were taken out last.
     taken: Time,
     lost: u64,
@@ -58,6 +61,25 @@ impl<C: Counters> Monitor<C> {
         self.sampling.as_ref().map_or(0, |sampling| sampling.lost)
     }
 
+    /// Of the samples that the system should have taken of a place since this was asked last (or since it began), the share that it took, where that is
+    /// least; `None` if it takes none, or none was due. It is far less than 1 where the system takes none while a processor idles.
+    pub fn sampled_share(&mut self) -> Option<f64> {
+        let sampling = self.sampling.as_mut()?;
+        let passed = sampling.taken.saturating_since(sampling.asked);
+        sampling.asked = sampling.taken;
+        let due = passed.div_duration_f64(sampling.period);
+        let lost = sampling.lost - sampling.lost_before;
+        sampling.lost_before = sampling.lost;
+        let mut least: Option<u64> = None;
+        for watched in self.watched.iter_mut().filter(|watched| !watched.is_gone) {
+            if let Some(sampled) = watched.sampled.replace(0) {
+                least = Some(least.map_or(sampled, |least| least.min(sampled)));
+            }
+        }
+        let came = least?.saturating_add(lost);
+        (due >= 1.0).then(|| (came as f64 / due).min(1.0))
+    }
+
     /// Has the system sample, if it can all that is watched.
     pub(super) fn let_system_sample(&mut self, period: Duration) {
         let is_one = self.is_live.iter().filter(|is_live| **is_live).count() == 1;
@@ -70,6 +92,8 @@ impl<C: Counters> Monitor<C> {
         }
         self.sampling = Some(Sampling {
             period: period.max(MIN_PERIOD),
+            asked: self.since,
+            lost_before: 0,
             taken: self.since,
             lost: 0,
             samples: Vec::new(),
@@ -139,7 +163,7 @@ impl<C: Counters> Monitor<C> {
             if watched.is_gone {
                 continue;
             }
-            let until = &mut watched.sampled_until;
+            let (until, came) = (&mut watched.sampled_until, &mut watched.sampled);
             let set = &mut watched.sets[self.current];
             let before = sampling.samples.len();
             let (samples, counts) = (&mut sampling.samples, &mut sampling.counts);
@@ -152,6 +176,9 @@ impl<C: Counters> Monitor<C> {
                 });
                 counts.extend_from_slice(counted);
                 *until = at;
+                if let Some(came) = came {
+                    *came += 1;
+                }
             });
             sampling.lost = sampling.lost.saturating_add(lost);
             if sampling.samples.len() == before {

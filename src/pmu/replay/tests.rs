@@ -138,6 +138,8 @@ fn what_was_missing_and_what_it_took_is_known_of_a_recording() {
     );
     assert_eq!(missing.place.as_deref(), Some("cpu 1"));
     assert_eq!(missing.reason, "no \"counters\"");
+    let again = encode(&replayed(&text), recording.preamble());
+    assert!(again.contains("no \\\"counters\\\""), "written once more");
     let epilogue = recording.epilogue().unwrap();
     let probe = epilogue.probe.unwrap();
     assert_eq!((epilogue.lost, probe.missed), (5, 2));

@@ -18,8 +18,7 @@ pub(super) fn begin(layout: &Layout, preamble: &Preamble, out: &mut Vec<u8>) {
         gauges.map(|(index, name)| json!({"name": name, "is_count": layout.is_count(index)}));
     let missing = preamble.missing.iter().map(|missing| {
         json!({
-            "set": missing.set, "name": missing.name, "place": missing.place.map(|place| place.to_string()),
-            "reason": missing.reason.to_string(),
+            "set": missing.set, "name": missing.name, "place": missing.place, "reason": missing.reason,
         })
     });
     line(

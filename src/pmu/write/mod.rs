@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) use self::jsonl::VERSION;
 pub use self::output::{Flushed, Output, OutputError};
 use super::pace::ProbeEffect;
-use super::reason::Missing;
+use super::reason::RecordedMissing;
 use super::store::{Layout, Sample};
 
 /// What is said of a recording before its first sample.
@@ -26,7 +26,7 @@ pub struct Preamble {
     /// Nanoseconds since 1970 at the origin of the samples' times.
     pub origin_unix_nanos: u64,
     /// What is not counted.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<RecordedMissing>,
 }
 
 /// What is said of a recording after its last sample.

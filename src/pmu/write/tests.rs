@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::fs;
 
 use super::*;
-use crate::pmu::reason::{Place, Reason};
+use crate::pmu::reason::{Missing, Place, Reason};
 use crate::pmu::{Count, EventSets, SampleHead, Store};
 use crate::units::Time;
 
@@ -30,12 +30,12 @@ fn preamble() -> Preamble {
         hz: 100.0,
         slots: 8,
         origin_unix_nanos: 1_700_000_000_000_000_000,
-        missing: vec![Missing {
+        missing: vec![RecordedMissing::from(&Missing {
             set: "faults".into(),
             name: "cycles".into(),
             place: None,
             reason: Reason::NoPmu,
-        }],
+        })],
     }
 }
 

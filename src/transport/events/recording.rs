@@ -17,7 +17,7 @@ use super::{
 };
 use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
-use crate::eventlog::{Domain, EventId, EventLog, Moment, Recorder, Timebase};
+use crate::eventlog::{Domain, EventId, EventLog, Moment, Occurrence, Recorder, Timebase};
 use crate::session::{
     BuildIdHasher, ContextChange, DictionaryChange, MessageRun, Observation, Observer, Role,
     Session,
@@ -90,6 +90,8 @@ impl NodeEvents {
                 connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
                 streams: Mutex::default(),
                 latest: AtomicU64::new(u64::MAX),
+                encoded: Kept::default(),
+                decoded: Kept::default(),
             })
         });
         SessionEvents(session)
@@ -128,6 +130,29 @@ struct SessionLog {
     streams: Mutex<HashMap<StreamId, Domain, BuildIdHasher>>,
     /// The stream that was asked for last and its domain, so that most need not look: `stream << 16 | domain`.
     latest: AtomicU64,
+    /// When the block was encoded of whose messages it is told, which comes first.
+    encoded: Kept,
+    /// When the block was decoded whose first messages are to come.
+    decoded: Kept,
+}
+
+/// A moment that is kept for rows of what happens at once: to read the counter takes as long as all else of a row. Sessions tell
+/// of one thing after another, on one thread.
+#[derive(Debug, Default)]
+struct Kept(AtomicU64);
+
+impl Kept {
+    #[inline]
+    fn set(&self, at: Moment) {
+        self.0.store(at.cycles(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn take(&self) -> Option<Moment> {
+        let cycles = self.0.load(Ordering::Relaxed);
+        self.0.store(0, Ordering::Relaxed);
+        Moment::from_cycles(cycles)
+    }
 }
 
 impl fmt::Debug for SessionLog {
@@ -179,14 +204,15 @@ impl SessionEvents {
     /// The driver has taken messages, the first of which came to it at `since`.
     pub(in crate::transport) fn queued(&self, run: &MessageRun, since: Option<Moment>) {
         if let Some(log) = &self.0 {
-            let waited = since.map_or(0, |since| log.timebase.nanos_since(since));
-            log.messages(MESSAGE_QUEUED, run, waited);
+            let now = Moment::now();
+            let waited = since.map_or(0, |since| log.timebase.nanos_between(since, now));
+            log.messages(MESSAGE_QUEUED, run, waited, Some(now));
         }
     }
 
     pub(in crate::transport) fn delivered(&self, run: &MessageRun) {
         if let Some(log) = &self.0 {
-            log.messages(MESSAGE_DELIVERED, run, 0);
+            log.messages(MESSAGE_DELIVERED, run, 0, None);
         }
     }
 
@@ -255,33 +281,49 @@ impl SessionLog {
         domain
     }
 
-    /// A row of the connection.
+    /// A row of the connection, of what happens now.
     #[inline]
-    fn record(&self, event: EventId, counter: u64, rest: u32, [second, third]: [u64; 2]) {
-        let first = of_connection(self.connection, rest);
-        self.log.recorder.record_with(
+    fn record(&self, event: EventId, counter: u64, rest: u32, arguments: [u64; 2]) {
+        self.record_at(event, counter, rest, arguments, None);
+    }
+
+    #[inline]
+    fn record_at(
+        &self,
+        event: EventId,
+        counter: u64,
+        rest: u32,
+        [second, third]: [u64; 2],
+        at: Option<Moment>,
+    ) {
+        if !self.wants(event) {
+            return;
+        }
+        let occurrence = Occurrence {
             event,
-            self.domain,
+            domain: self.domain,
+            correspondent: self.domain,
             counter,
-            self.domain,
-            [first, second, third],
-        );
+            arguments: [of_connection(self.connection, rest), second, third],
+        };
+        self.log.recorder.record_on(&occurrence, at);
     }
 
     /// A row of one of its streams.
-    fn messages(&self, event: EventId, run: &MessageRun, third: u64) {
+    fn messages(&self, event: EventId, run: &MessageRun, third: u64, at: Option<Moment>) {
         if !self.wants(event) {
             return;
         }
         debug_assert!(run.count <= MOST_IN_RUN, "the driver splits longer ones");
         let first = of_connection(self.connection, run.stream.get());
-        self.log.recorder.record_on(
+        let occurrence = Occurrence {
             event,
-            self.domain_of(run.stream),
-            run.bytes,
-            self.domain,
-            &[first, run_code(run), third],
-        );
+            domain: self.domain_of(run.stream),
+            correspondent: self.domain,
+            counter: run.bytes,
+            arguments: [first, run_code(run), third],
+        };
+        self.log.recorder.record_on(&occurrence, at);
     }
 }
 
@@ -305,17 +347,22 @@ impl Observer for SessionLog {
                 if self.wants(BLOCK_DECIDED) {
                     let first = of_connection(self.connection, stream.get());
                     let third = decision_code(arm, reason, budget, budget_left);
-                    self.log.recorder.record_on(
-                        BLOCK_DECIDED,
-                        self.domain,
-                        saturating_nanos(expected),
-                        self.domain_of(stream),
-                        &[first, block, third],
-                    );
+                    let occurrence = Occurrence {
+                        event: BLOCK_DECIDED,
+                        domain: self.domain,
+                        correspondent: self.domain_of(stream),
+                        counter: saturating_nanos(expected),
+                        arguments: [first, block, third],
+                    };
+                    self.log.recorder.record_on(&occurrence, None);
                 }
             }
             Observation::MessagesEncoded { block, messages } => {
-                self.messages(MESSAGE_ENCODED, &messages, block);
+                if self.wants(MESSAGE_ENCODED) {
+                    let at = self.encoded.take().unwrap_or_else(Moment::now);
+                    self.messages(MESSAGE_ENCODED, &messages, block, Some(at));
+                    self.encoded.set(at);
+                }
             }
             Observation::BlockEncoded {
                 block,
@@ -326,7 +373,8 @@ impl Observer for SessionLog {
             } => {
                 let lens = (plain_len as u64) << 32 | wire_len as u64;
                 let nanos = saturating_nanos(encode);
-                self.record(BLOCK_ENCODED, nanos, arm_code(arm), [block, lens]);
+                let at = self.encoded.take();
+                self.record_at(BLOCK_ENCODED, nanos, arm_code(arm), [block, lens], at);
             }
             Observation::BlocksWritten { first, count } => {
                 self.record(BLOCK_WRITTEN, count, 0, [first, 0]);
@@ -348,10 +396,19 @@ impl Observer for SessionLog {
                 decode,
             } => {
                 let nanos = saturating_nanos(decode);
-                self.record(BLOCK_DECODED, nanos, 0, [block, plain_len as u64]);
+                // One that nobody has taken was of a block without messages.
+                self.decoded.take();
+                if self.wants(BLOCK_DECODED) {
+                    let at = Moment::now();
+                    let arguments = [block, plain_len as u64];
+                    self.record_at(BLOCK_DECODED, nanos, 0, arguments, Some(at));
+                    self.decoded.set(at);
+                }
             }
             Observation::MessagesDecoded { block, messages } => {
-                self.messages(MESSAGE_DECODED, &messages, block);
+                // Of more than one the last is there somewhat later.
+                let at = self.decoded.take().filter(|_| messages.count <= 1);
+                self.messages(MESSAGE_DECODED, &messages, block, at);
             }
             Observation::BudgetChanged { old, new } => {
                 self.record(BUDGET_CHANGED, rate_code(new), 0, [rate_code(old), 0]);
@@ -404,5 +461,115 @@ impl Observer for SessionLog {
                 self.record(event, len as u64, u32::from(received), [number, prefix]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eventlog::{Route, Row};
+    use crate::transport::events;
+
+    fn run(count: u64) -> MessageRun {
+        MessageRun {
+            stream: StreamId::new(4).expect("small"),
+            first: 0,
+            count,
+            bytes: 100,
+        }
+    }
+
+    fn encoded(count: u64) -> Observation {
+        Observation::MessagesEncoded {
+            block: 0,
+            messages: run(count),
+        }
+    }
+
+    fn decoded(count: u64) -> Observation {
+        Observation::MessagesDecoded {
+            block: 0,
+            messages: run(count),
+        }
+    }
+
+    const BLOCK_OUT: Observation = Observation::BlockEncoded {
+        block: 0,
+        arm: Arm::IDENTITY,
+        plain_len: 100,
+        wire_len: 104,
+        encode: Duration::ZERO,
+    };
+    const BLOCK_IN: Observation = Observation::BlockDecoded {
+        block: 0,
+        plain_len: 100,
+        decode: Duration::ZERO,
+    };
+
+    /// Rows of what a session tells, with these events on.
+    fn rows(on: &[EventId], told: &[Observation]) -> Vec<Row> {
+        let log = EventLog::new(&events::config(4096)).expect("small");
+        for event in on {
+            log.route(*event, None, Some(Route::to(events::LOG)))
+                .expect("known");
+        }
+        let mut reader = log.reader();
+        let node = NodeEvents::new(log).expect("these are its events");
+        let session = node.session(Role::Connector, "peer", Clock::start());
+        let session = session.0.expect("there is a log");
+        for observation in told {
+            session.observe(observation);
+            // Some counters are slower than that.
+            let now = Moment::now().cycles();
+            while Moment::now().cycles() <= now {}
+        }
+        let mut rows = Vec::new();
+        reader.pass(&mut rows).expect("of this process");
+        rows
+    }
+
+    fn stamps(on: &[EventId], told: &[Observation]) -> Vec<u64> {
+        let rows = rows(on, told);
+        rows.iter()
+            .map(|row| row.stamp.expect("it has one"))
+            .collect()
+    }
+
+    #[test]
+    fn a_block_and_its_messages_are_encoded_at_once() {
+        let on = [MESSAGE_ENCODED, BLOCK_ENCODED];
+        let told = [encoded(1), encoded(3), BLOCK_OUT, encoded(1), BLOCK_OUT];
+        let stamps = stamps(&on, &told);
+        assert_eq!(stamps.len(), 5);
+        assert!(stamps[..3].iter().all(|stamp| *stamp == stamps[0]));
+        assert_eq!(stamps[3], stamps[4]);
+        assert!(stamps[3] > stamps[0], "the next block is a later one");
+    }
+
+    #[test]
+    fn a_message_alone_in_its_block_is_decoded_with_it() {
+        let on = [MESSAGE_DECODED, BLOCK_DECODED];
+        let alone = stamps(&on, &[BLOCK_IN, decoded(1), BLOCK_IN, decoded(1)]);
+        assert_eq!((alone[0], alone[2]), (alone[1], alone[3]));
+        assert!(alone[2] > alone[0]);
+        // Others take their time.
+        let others = stamps(&on, &[BLOCK_IN, decoded(2), decoded(1), decoded(1)]);
+        assert!(others.is_sorted_by(|earlier, later| earlier < later));
+        let several = stamps(&on, &[BLOCK_IN, decoded(1), decoded(1)]);
+        assert!(several[0] == several[1] && several[1] < several[2]);
+    }
+
+    #[test]
+    fn nothing_has_the_time_of_what_was_before() {
+        // A block without messages, and events that are switched off between.
+        let none = stamps(&[MESSAGE_DECODED], &[BLOCK_IN, decoded(1), decoded(1)]);
+        assert!(none[0] < none[1]);
+        let stale = stamps(
+            &[BLOCK_DECODED, MESSAGE_DECODED],
+            &[BLOCK_IN, BLOCK_IN, decoded(1)],
+        );
+        assert!(stale[0] < stale[1] && stale[1] == stale[2]);
+        let alone = stamps(&[BLOCK_ENCODED], &[encoded(1), BLOCK_OUT, BLOCK_OUT]);
+        assert!(alone[0] < alone[1]);
     }
 }
