@@ -209,6 +209,7 @@ fn a_real_recording_is_replayed_as_it_was() {
     }
     let end = Epilogue {
         probe: Some(pace.probe_effect()),
+        interrupts: None,
         lost: 0,
     };
     let flushed = output

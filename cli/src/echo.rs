@@ -8,7 +8,7 @@ use clap::Args;
 use tautline::transport::{Address, Connection, Node, NodeConfig, Stream};
 
 use crate::events::EventLogArguments;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, tell};
 use crate::text;
 use crate::tls::{Changes, TlsArguments};
 
@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: EchoArguments) -> Result<(), Failure> {
                     tokio::spawn(serve(connection, Arc::clone(&totals)));
                 }
                 Err(error) => {
-                    eprintln!("tautline: {error}");
+                    tell!("tautline: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },

@@ -1,7 +1,6 @@
 //! How the program fails: a line on stderr, and an exit code.
 
 use std::error::Error;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Why the program ends otherwise than it should.
@@ -48,8 +47,7 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Error(text) => {
-                // A terminal that was closed takes nothing; the exit code says it all the same.
-                let _ = writeln!(io::stderr(), "tautline: {text}");
+                tell!("tautline: {text}");
                 ExitCode::FAILURE
             }
             Self::Interrupted => ExitCode::from(130),
@@ -77,9 +75,20 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// Says something on stderr. The standard macro panics where that was closed.
+macro_rules! tell {
+    ($($part:tt)*) => {{
+        use std::io::Write as _;
+        // The exit code says what matters all the same.
+        let _ = writeln!(std::io::stderr(), $($part)*);
+    }};
+}
+pub(crate) use tell;
+
 #[cfg(test)]
 mod tests {
     use core::fmt;
+    use std::io;
 
     use super::*;
 

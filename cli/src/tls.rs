@@ -8,7 +8,7 @@ use tautline::transport::{
     TlsRoots,
 };
 
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, tell};
 
 #[derive(Debug, Args)]
 pub(crate) struct TlsArguments {
@@ -107,7 +107,7 @@ impl TlsArguments {
         match read {
             Ok(()) => say!("the certificates were read again"),
             Err(Failure::Error(text)) => {
-                eprintln!("tautline: {text}; the certificates stay as they were");
+                tell!("tautline: {text}; the certificates stay as they were");
                 Ok(())
             }
             Err(failure) => Err(failure),

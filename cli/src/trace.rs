@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tautline::session::{Decision, MAX_DECISIONS};
 use tautline::transport::Connection;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// How often decisions are fetched: small messages on a fast link take 40 ms to make as many as a
 /// session keeps.
@@ -59,7 +59,7 @@ impl Trace {
         let decisions = connection.take_decisions().await.unwrap_or_default();
         if decisions.len() >= MAX_DECISIONS && !self.may_lack {
             self.may_lack = true;
-            eprintln!("tautline: decisions came too fast for the trace: some may be missing in it");
+            tell!("tautline: decisions came too fast for the trace: some may be missing in it");
         }
         decisions
             .iter()

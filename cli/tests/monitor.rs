@@ -356,6 +356,18 @@ fn it_ends_with_the_process_it_watches() {
 }
 
 #[test]
+fn it_ends_when_nobody_reads_what_it_writes_any_more() {
+    let mut child = start(&["monitor", "--only", "system", "--out", "-", "--quiet"]);
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let first = lines.next().expect("a line").expect("text");
+    assert!(first.contains("tautline_monitor"), "{first}");
+    drop(lines);
+    let output = finish(child);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("tried again"));
+}
+
+#[test]
 fn metrics_are_served_while_it_runs() {
     let mut child = tautline(&[
         "monitor",

@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use super::error::{EventLogError, ReadError};
+#[cfg(all(unix, not(all(test, tautline_loom))))]
+use super::error::EventLogError;
+use super::error::ReadError;
 #[cfg(all(unix, not(all(test, tautline_loom))))]
 use super::mapped::Mapping;
 use super::shape::{LINE, MAGIC, Shape, header};

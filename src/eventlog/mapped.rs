@@ -176,8 +176,9 @@ impl WritableWords for Foreign {
 /// It cannot be read, or is no log area of this version.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader, ReadError> {
     let path = path.as_ref();
-    // To open a pipe waits for somebody who writes to it, and a folder says nothing.
-    if !path.metadata()?.is_file() {
+    // To open a pipe waits for somebody who writes to it.
+    let kind = path.metadata()?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
         return Err(ReadError::NotALog);
     }
     let file = File::open(path)?;

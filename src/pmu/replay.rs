@@ -117,6 +117,7 @@ struct RawSample {
     wall_ns: Option<u64>,
     #[serde(default)]
     missed_ticks: u64,
+    interrupt_share: Option<f64>,
 }
 
 impl RawSample {
@@ -128,6 +129,7 @@ impl RawSample {
                 wall: Duration::from_nanos(wall),
                 missed: self.missed_ticks,
             }),
+            interrupts: self.interrupt_share,
             lost: self.lost,
         }
     }

@@ -9,7 +9,7 @@ use tautline::pmu::{Gauge, GaugeHandle};
 use super::PERIOD;
 use super::analysis::{Analysis, Figures, Stage};
 use super::source::Source;
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// Messages since the beginning.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl MessageGauges {
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let lost = self.end()?;
         if lost > 0 {
-            eprintln!("tautline: {lost} events were lost, and their messages are in no count");
+            tell!("tautline: {lost} events were lost, and their messages are in no count");
         }
         Ok(())
     }

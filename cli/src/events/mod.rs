@@ -21,7 +21,7 @@ pub(crate) use self::gauges::MessageGauges;
 pub(crate) use self::own::{EventLogArguments, shared};
 use self::source::Source;
 pub(crate) use self::top::{TopArguments, run as run_top};
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, tell};
 
 /// How often a log is read: a ring of the default length takes 800 000 rows a second then.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -173,7 +173,7 @@ async fn dump(arguments: DumpArguments) -> Result<(), Failure> {
     drop(source);
     result?;
     if lost > 0 {
-        eprintln!("tautline: {lost} rows were overwritten before they were read");
+        tell!("tautline: {lost} rows were overwritten before they were read");
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use tautline::eventlog::{Route, Visit};
 use tautline::loadgen::events as load;
 use tautline::transport::events::{self, Event};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// A row and its time on the system's monotonic clock, ns.
 #[derive(Clone, Copy, Debug)]
@@ -304,7 +304,7 @@ impl Drop for Source {
         if let Some(visit) = self.visit.take() {
             // The process may be gone, and with it whatever was to be put back.
             if let Err(error) = visit.end() {
-                eprintln!("tautline: events are left switched on: {error}");
+                tell!("tautline: events are left switched on: {error}");
             }
         }
     }

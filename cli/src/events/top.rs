@@ -13,7 +13,7 @@ use super::counters::{self, ProcessCounters};
 use super::report::{self, QUANTILES};
 use super::source::{Sizes, Source};
 use super::{PERIOD, asked_to_end, seconds};
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, tell};
 use crate::terminal::Screen;
 use crate::text::{self, per_second};
 
@@ -65,7 +65,7 @@ pub(crate) async fn run(arguments: TopArguments) -> Result<(), Failure> {
     drop(source);
     shown?;
     if is_over {
-        eprintln!("tautline: process {process} has ended");
+        tell!("tautline: process {process} has ended");
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ async fn watch(
         .as_ref()
         .map_or_else(|_| String::new(), ProcessCounters::lacking);
     if matches!(view, View::Lines) && !lacking.is_empty() {
-        eprintln!("tautline: not counted: {lacking}");
+        tell!("tautline: not counted: {lacking}");
     }
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

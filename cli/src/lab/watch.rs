@@ -141,6 +141,7 @@ impl Counting {
         }
         let epilogue = Epilogue {
             probe: Some(self.pace.probe_effect()),
+            interrupts: None,
             lost: 0,
         };
         let layout = self.monitor.layout();

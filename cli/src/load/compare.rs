@@ -8,12 +8,14 @@
 mod command;
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
 use tautline::loadgen::{CompareConfig, Comparison, Finding};
 
 use self::command::Runner;
@@ -21,6 +23,8 @@ use super::{life, replay, seconds};
 use crate::failure::{Failure, say};
 use crate::report::compare::{Phase, amount, change, write};
 
+/// How long a replay may take to say what became of it.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The confidence of what is printed.
 const CONFIDENCE: f64 = 0.95;
 
@@ -83,7 +87,8 @@ drawn, until it is sure that the second is slower or faster by what counts (--le
 --for are over. What changes slowly on the machine falls on both runs of a pair; of pairs the ratio counts by its rank
 among the others, so that single runs that something held up do not carry it.
 
-A command that fails, cannot be started or takes longer than --run-limit ends the comparison: exit code 1.
+A command that fails, cannot be started or takes longer than --run-limit ends the comparison: exit code 1. What it has
+started is ended with it then, and when the comparison is interrupted; what it leaves behind after its end goes on.
 
   tautline load compare --out page.html -- ./before --rounds 100 -- ./after --rounds 100
   tautline load compare --under production.json --value -- ./rtt old -- ./rtt new";
@@ -106,21 +111,26 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     if let Some(model) = arguments.under.as_deref().filter(|path| !is_pipe(path)) {
         replay::check(model, arguments.open, &arguments.pin)?;
     }
-    let mut phases = vec![phase(
-        arguments,
-        &is_over,
-        "without load",
-        &first,
-        &second,
-        None,
-    )?];
+    // As is a page that has no place.
+    let folder = arguments.out.as_deref().and_then(Path::parent);
+    if let Some(folder) = folder.filter(|folder| *folder != Path::new("") && !folder.is_dir()) {
+        return Err(Failure::Error(format!(
+            "{}: there is no such folder",
+            folder.display()
+        )));
+    }
+    let (alone, medians) = phase(arguments, &is_over, "without load", &first, &second, None)?;
+    print(arguments, &alone, medians)?;
+    let mut phases = vec![alone];
     if let Some(model) = &arguments.under {
         let name = format!("under {}", model.display());
         let mut load = Load::start(arguments, model)?;
         load.settle(arguments.settle, &is_over)?;
-        let found = phase(arguments, &is_over, &name, &first, &second, Some(&mut load));
-        drop(load);
-        phases.push(found?);
+        let (mut found, medians) =
+            phase(arguments, &is_over, &name, &first, &second, Some(&mut load))?;
+        found.load = load.end();
+        print(arguments, &found, medians)?;
+        phases.push(found);
     }
     if let Some(path) = &arguments.out {
         write(path, &phases)?;
@@ -153,7 +163,7 @@ fn split(words: &[OsString]) -> Result<(&[OsString], &[OsString]), Failure> {
     }
 }
 
-/// Pairs of runs until it is known what they say.
+/// Pairs of runs until it is known what they say, and both medians.
 fn phase(
     arguments: &CompareArguments,
     is_over: &AtomicBool,
@@ -161,7 +171,7 @@ fn phase(
     first: &Runner,
     second: &Runner,
     mut load: Option<&mut Load>,
-) -> Result<Phase, Failure> {
+) -> Result<(Phase, Option<(f64, f64)>), Failure> {
     let mut comparison = Comparison::new(CompareConfig {
         least: arguments.least / 100.0,
         most_pairs: arguments.pairs as usize,
@@ -216,16 +226,19 @@ fn phase(
         confidence: CONFIDENCE,
         least: arguments.least / 100.0,
         finding: finding.to_owned(),
+        load: None,
     };
-    if arguments.json {
-        say!("{}", serde_json::to_string(&phase)?)?;
-    } else {
-        print(&phase, comparison.medians())?;
-    }
-    Ok(phase)
+    Ok((phase, comparison.medians()))
 }
 
-fn print(phase: &Phase, medians: Option<(f64, f64)>) -> Result<(), Failure> {
+fn print(
+    arguments: &CompareArguments,
+    phase: &Phase,
+    medians: Option<(f64, f64)>,
+) -> Result<(), Failure> {
+    if arguments.json {
+        return say!("{}", serde_json::to_string(phase)?);
+    }
     say!("{}: {}", phase.under, phase.words())?;
     if let Some((first, second)) = medians {
         say!(
@@ -243,6 +256,9 @@ fn print(phase: &Phase, medians: Option<(f64, f64)>) -> Result<(), Failure> {
             change(high),
             100.0 * phase.confidence
         )?;
+    }
+    if let Some(load) = &phase.load {
+        say!("  the load: {load}")?;
     }
     Ok(())
 }
@@ -271,7 +287,7 @@ impl Load {
         command.arg(model);
         let child = command
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| Failure::of("the replay does not start", &error))?;
         Ok(Self { child })
@@ -298,6 +314,27 @@ impl Load {
                 "the replay of the model has ended: {status}"
             ))),
         }
+    }
+
+    /// Ends it, and says whether the load was what it was to be, in its words.
+    fn end(mut self) -> Option<String> {
+        let stdout = self.child.stdout.take()?;
+        kill_process(Pid::from_child(&self.child), Signal::TERM).ok()?;
+        let began = now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if began.elapsed() > LAST_WORDS {
+                return None;
+            }
+            pause(Duration::from_millis(5));
+        }
+        let lines = io::read_to_string(stdout).ok()?;
+        let lines = lines.lines().filter(|line| {
+            ["all within", "not all within", "out of reach"]
+                .iter()
+                .any(|beginning| line.starts_with(beginning))
+        });
+        let said: Vec<_> = lines.collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
 }
 

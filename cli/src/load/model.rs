@@ -74,13 +74,16 @@ pub(crate) fn run(arguments: &ModelArguments) -> Result<(), Failure> {
         } else {
             ""
         };
+        let range = if targets.is_constant() {
+            String::new()
+        } else {
+            format!(", {} to {}", number(least), number(most))
+        };
+        let mean = format!("{:>9} {}", number(model.means()[index]), metric.unit);
         say!(
-            "  {:<34} mean {:>9} {}, {} to {}{estimated}",
+            "  {:<34} mean {}{range}{estimated}",
             metric.name,
-            number(model.means()[index]),
-            metric.unit,
-            number(least),
-            number(most)
+            mean.trim_end()
         )?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use tautline::pmu::{Pace, Recording};
 
 use super::replaying::Turns;
 use super::seconds;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, tell};
 use crate::monitor::watch_for_signals;
 use crate::text::number;
 
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
         None => live(arguments, &names)?,
     };
     for lacking in profile.missing() {
-        eprintln!("not recorded: {}: {}", lacking.name, lacking.reason);
+        tell!("not recorded: {}: {}", lacking.name, lacking.reason);
     }
     let path = arguments.out.display().to_string();
     let file = File::create(&arguments.out).map_err(|error| Failure::of(&path, &error))?;
@@ -118,7 +118,7 @@ fn of_recording(
     let file = File::open(path).map_err(|error| Failure::of(&what, &error))?;
     let recording =
         Recording::read(BufReader::new(file)).map_err(|error| Failure::of(&what, &error))?;
-    eprintln!("a recording does not say where it was made: taken to be this machine");
+    tell!("a recording does not say where it was made: taken to be this machine");
     Profile::of_recording(recording, this_machine(), names, arguments.interval)
         .map_err(|error| Failure::of(&what, &error))
 }

@@ -16,7 +16,7 @@ use tautline::loadgen::replica::{
 use super::replaying::{Replaying, leeches_for, leeches_of, machine_of, meter};
 use super::steps::StepLog;
 use super::{life, seconds};
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, tell};
 use crate::text::number;
 
 /// Leeches end by themselves so long after the replay should have.
@@ -63,6 +63,9 @@ pub(crate) struct ReplayArguments {
     #[arg(long, value_name = "PID", hide = true, value_parser = clap::value_parser!(i32).range(1..))]
     parent: Option<i32>,
 }
+
+/// What a refusal says besides.
+const ANYWAY: &str = " (--anyway goes on)";
 
 const MEANING: &str = "\
 First each leech is moved a little, to see what it does to each metric, which takes 3 to 5 seconds; then all metrics
@@ -138,7 +141,12 @@ pub(super) fn check(model: &Path, open: bool, pin: &[u32]) -> Result<(), Failure
         quiet: true,
         parent: None,
     };
-    prepare(&arguments, read(model)?).map(|_| ())
+    match prepare(&arguments, read(model)?) {
+        Ok(_) => Ok(()),
+        // Nobody else has that option.
+        Err(Failure::Error(text)) => Err(Failure::Error(text.replace(ANYWAY, ""))),
+        Err(other) => Err(other),
+    }
 }
 
 fn read(path: &Path) -> Result<Model, Failure> {
@@ -190,10 +198,10 @@ fn refuse(arguments: &ReplayArguments, what: &str, reasons: &[String]) -> Result
     }
     let text = format!("{what}: {}", reasons.join("; "));
     if arguments.anyway {
-        eprintln!("{text}");
+        tell!("{text}");
         return Ok(());
     }
-    Err(Failure::Error(format!("{text} (--anyway goes on)")))
+    Err(Failure::Error(format!("{text}{ANYWAY}")))
 }
 
 fn keep_what_can_be_had(

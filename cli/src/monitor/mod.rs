@@ -3,7 +3,7 @@
 pub(crate) mod report;
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use tautline::pmu::{
     CacheSizes, Calibration, Counters, Epilogue, EventSets, Exposition, Gauge, ModelFile, Monitor,
-    MonitorConfig, Names, Notice, Output, Pace, Perf, Preamble, ProbeEffect, PrometheusServer,
-    RecordFormat, Recording, TAKE_AFTER, calibrate, generic_names,
+    MonitorConfig, Names, Notice, Output, OutputError, Pace, Perf, Preamble, ProbeEffect,
+    PrometheusServer, RecordFormat, Recording, TAKE_AFTER, calibrate, generic_names,
 };
 use tautline::units::Time;
 
 use crate::events::MessageGauges;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, tell};
 use crate::load::life::unless_over;
 
 /// How often samples are written, and lines are printed.
@@ -209,12 +209,12 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     let server = server.transpose()?;
     report::missing(&monitor);
     if arguments.sampler == Some(Sampler::Kernel) && !monitor.is_sampled() {
-        eprintln!(
+        tell!(
             "tautline: the kernel takes no samples: for that, one set (--only), whose events are counted together, ten times a second or more often, and a processor's clock that may be counted; a thread takes them"
         );
     }
     if let Some(server) = &server {
-        eprintln!("metrics at http://{}/metrics", server.address());
+        tell!("metrics at http://{}/metrics", server.address());
     }
     let by_kernel = monitor
         .is_sampled()
@@ -240,8 +240,8 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
             due = now + FLUSH;
             report.tell_idle(&mut monitor);
             exposition.publish(&monitor, pace.probe_effect());
-            recorder.flush(&monitor, now);
-            let printed = report.lines(&monitor);
+            let flushed = recorder.flush(&monitor, now);
+            let printed = flushed.and_then(|()| report.lines(&monitor));
             if is_end || printed.is_err() {
                 break printed;
             }
@@ -253,11 +253,12 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
         // One that comes late takes out more of them.
         probe.missed = monitor.lost();
     }
-    let written = recorder.finish(&monitor, Some(probe));
+    let interrupts = by_kernel.and_then(|samples| samples.share());
+    let written = recorder.finish(&monitor, Some(probe), interrupts);
     result?;
     let said = report::probe(beginning, probe, by_kernel);
     if is_stdout {
-        eprintln!("{said}");
+        tell!("{said}");
     } else {
         let has_stack = report::summary(&monitor, penalty)?;
         tell_stack(arguments, has_stack);
@@ -366,14 +367,14 @@ pub(crate) fn unix_nanos(since: Time) -> u64 {
 /// What misses cost here; said on stderr where stdout is a recording.
 fn measure(is_stdout: bool) -> Result<Option<Calibration>, Failure> {
     let Some(sizes) = CacheSizes::of_system(Path::new("/")) else {
-        eprintln!("tautline: not calibrated: the system does not say how large its caches are");
+        tell!("tautline: not calibrated: the system does not say how large its caches are");
         return Ok(None);
     };
     let pace = Pace::new(FLUSH);
     let calibration = calibrate(sizes, || pace.now().saturating_since(Time::ZERO));
     let said = report::calibration(sizes, &calibration);
     if is_stdout {
-        eprintln!("{said}");
+        tell!("{said}");
     } else {
         say!("{said}")?;
     }
@@ -383,7 +384,7 @@ fn measure(is_stdout: bool) -> Result<Option<Calibration>, Failure> {
 /// Who calibrates wants the stack. Why counts are missing was said before.
 fn tell_stack(arguments: &MonitorArguments, has_stack: bool) {
     if arguments.calibrate && !has_stack {
-        eprintln!(
+        tell!(
             "tautline: no stack, which calibration is for: nobody has counted cycles and instructions together"
         );
     }
@@ -398,12 +399,12 @@ fn list(arguments: &MonitorArguments, names: &Names) -> Result<(), Failure> {
 fn notify(notice: Notice) {
     match notice {
         Notice::Exited(process) => {
-            eprintln!("tautline: process {process} has exited; its samples end");
+            tell!("tautline: process {process} has exited; its samples end");
         }
         Notice::Offline(cpu) => {
-            eprintln!("tautline: processor {cpu} is offline; its samples go on when it is back");
+            tell!("tautline: processor {cpu} is offline; its samples go on when it is back");
         }
-        Notice::Online(cpu) => eprintln!("tautline: processor {cpu} is back"),
+        Notice::Online(cpu) => tell!("tautline: processor {cpu} is back"),
         _ => {}
     }
 }
@@ -432,16 +433,26 @@ fn replay(
     let mut recorder = Recorder::begin(arguments, format, &monitor, &preamble)?;
     while !is_interrupted.load(Ordering::Relaxed) && monitor.replay_tick() {
         if monitor.ticks() % 64 == 0 {
-            recorder.flush(&monitor, Time::ZERO);
+            recorder.flush(&monitor, Time::ZERO)?;
         }
     }
-    recorder.finish(&monitor, None)?;
+    recorder.finish(&monitor, None, None)?;
     if arguments.out.as_deref() == Some(Path::new("-")) {
         return Ok(());
     }
     let has_stack = report::summary(&monitor, penalty)?;
     tell_stack(arguments, has_stack);
     Ok(())
+}
+
+/// Why samples could not be written.
+fn failure(error: &OutputError) -> Failure {
+    match error {
+        OutputError::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
+            Failure::BrokenPipe
+        }
+        error => Failure::of("", error),
+    }
 }
 
 /// Samples to a file, if there is to be one, whatever the disk does.
@@ -470,28 +481,30 @@ impl Recorder {
         })
     }
 
-    fn flush<C: Counters>(&mut self, monitor: &Monitor<C>, now: Time) {
+    /// Writes what is new. Of a pipe that nobody reads any more nothing is to come.
+    fn flush<C: Counters>(&mut self, monitor: &Monitor<C>, now: Time) -> Result<(), Failure> {
         let Some(output) = &mut self.output else {
-            return;
+            return Ok(());
         };
         if self
             .failed
             .is_some_and(|failed| now.saturating_since(failed) < RETRY)
         {
-            return;
+            return Ok(());
         }
         match output.flush(monitor.store(), monitor.layout()) {
             Ok(_) => {
                 if self.failed.take().is_some() {
-                    eprintln!("tautline: samples are written again");
+                    tell!("tautline: samples are written again");
                 }
             }
             Err(error) => {
+                let text = match failure(&error) {
+                    Failure::Error(text) => text,
+                    over => return Err(over),
+                };
                 if self.failed.is_none() {
-                    let Failure::Error(text) = Failure::of("", &error) else {
-                        return;
-                    };
-                    eprintln!(
+                    tell!(
                         "tautline: {text}; counting goes on, the newest {} samples stay in memory, and writing is tried again",
                         monitor.store().slots()
                     );
@@ -499,20 +512,25 @@ impl Recorder {
                 self.failed = Some(now);
             }
         }
+        Ok(())
     }
 
     fn finish<C: Counters>(
         self,
         monitor: &Monitor<C>,
         probe: Option<ProbeEffect>,
+        interrupts: Option<f64>,
     ) -> Result<(), Failure> {
         let Some(output) = self.output else {
             return Ok(());
         };
-        let epilogue = Epilogue { probe, lost: 0 };
+        let epilogue = Epilogue {
+            probe,
+            interrupts,
+            lost: 0,
+        };
         let flushed = output.finish(monitor.store(), monitor.layout(), &epilogue);
-        let flushed = flushed.map_err(|error| match Failure::of("", &error) {
-            Failure::Error(text) if text.contains("Broken pipe") => Failure::BrokenPipe,
+        let flushed = flushed.map_err(|error| match failure(&error) {
             Failure::Error(text) => {
                 Failure::Error(format!("{text}; samples since then are not in the file"))
             }

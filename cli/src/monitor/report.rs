@@ -8,7 +8,7 @@ use tautline::pmu::{
     Names, Place, ProbeEffect, Reason, RecordedMissing,
 };
 
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, tell};
 use crate::text::{self, number};
 
 /// At so many places something is missing, and these are named; of more, the first.
@@ -57,7 +57,7 @@ fn at(name: String, places: &BTreeSet<Place>) -> String {
 
 fn not_counted(missing: &[Missing]) {
     for (reason, names) in by_reason(missing) {
-        eprintln!("tautline: not counted: {}: {reason}", names.join(", "));
+        tell!("tautline: not counted: {}: {reason}", names.join(", "));
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn missing_in_recording<C: Counters>(
     }
     for (reason, names) in by_reason {
         let names: Vec<_> = names.into_iter().collect();
-        eprintln!(
+        tell!(
             "tautline: not counted in the recording: {}: {reason}",
             names.join(", ")
         );
@@ -104,11 +104,11 @@ pub(crate) fn missing_in_recording<C: Counters>(
 fn counted<C: Counters>(monitor: &Monitor<C>) {
     let gauges = monitor.layout().gauges();
     if monitor.counts_events() {
-        eprintln!("tautline: all else is counted");
+        tell!("tautline: all else is counted");
     } else if gauges.is_empty() {
-        eprintln!("tautline: no event is counted at all");
+        tell!("tautline: no event is counted at all");
     } else {
-        eprintln!(
+        tell!(
             "tautline: no event is counted at all; software metrics are, all the same: {}",
             gauges.join(", ")
         );
@@ -136,7 +136,7 @@ impl Report {
         let share = monitor.sampled_share();
         if !self.has_told_idle && share.is_some_and(|share| share < LEAST_SHARE) {
             self.has_told_idle = true;
-            eprintln!(
+            tell!(
                 "tautline: the kernel takes no samples of a processor while it idles: each is as long as that, a quarter of a second at most (a thread takes them all: --sampler thread)"
             );
         }
@@ -298,15 +298,20 @@ impl KernelSamples {
         Self { cost, hz }
     }
 
+    /// What they take of each processor, if that is known.
+    pub(crate) fn share(&self) -> Option<f64> {
+        Some(self.cost?.as_secs_f64() * self.hz)
+    }
+
     fn tell(&self) -> String {
-        let Some(cost) = self.cost else {
+        let (Some(cost), Some(share)) = (self.cost, self.share()) else {
             return "samples are taken by the kernel, in interrupts whose time is not in it"
                 .to_owned();
         };
         format!(
             "the kernel's interrupts for samples, which are not in it, take {} each, {:.3} % of each processor",
             text::fine_time(cost),
-            100.0 * cost.as_secs_f64() * self.hz,
+            100.0 * share,
         )
     }
 }
@@ -364,6 +369,9 @@ pub(crate) fn list(sets: &EventSets, names: &Names) -> Result<(), Failure> {
         }
     }
     say!("models of this processor:")?;
+    if names.models().is_empty() {
+        say!("  none fits")?;
+    }
     for model in names.models() {
         let penalties = model.penalties().iter();
         let penalties: Vec<_> = penalties

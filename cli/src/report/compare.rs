@@ -39,6 +39,9 @@ pub(crate) struct Phase {
     pub(crate) least: f64,
     /// `slower`, `faster`, `same` or `open`.
     pub(crate) finding: String,
+    /// What the replay said of the load in the end, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) load: Option<String>,
 }
 
 impl Phase {
@@ -165,6 +168,11 @@ fn findings(phases: &[Phase]) -> Result<Markup, Failure> {
             p { "First: " code { (clean(&phase.first, 1000)) } br; "Second: " code { (clean(&phase.second, 1000)) } }
         }
         (table)
+        @for phase in phases {
+            @if let Some(load) = &phase.load {
+                p { "The load " (clean(&phase.under, 200)) ": " (clean(load, 1000)) }
+            }
+        }
         @if let Some(figure) = figure { (figure) }
     })
 }
@@ -182,7 +190,12 @@ fn runs(phases: &[Phase]) -> Result<Markup, Failure> {
             let (Some(least), Some(most)) = (values.first(), values.last()) else {
                 continue;
             };
-            let median = values[values.len() / 2];
+            let middle = values.len() / 2;
+            let median = if values.len() % 2 == 0 {
+                f64::midpoint(values[middle - 1], values[middle])
+            } else {
+                values[middle]
+            };
             rows.push(Row {
                 name: format!("{which}, {}", clean(&phase.under, 30)),
                 marks: vec![Mark {

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use self::input::{Input, Kind};
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// One HTML page with plots and tables of what other commands have written. It stands by itself: no script, no other file, no address.
 #[derive(Debug, Args)]
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
             Kind::Lab => lab::section(&id, &mut input),
         }?;
         if let Some(cut) = &section.cut {
-            eprintln!("tautline: {cut}");
+            tell!("tautline: {cut}");
         }
         sections.push(section);
     }

@@ -100,6 +100,8 @@ pub struct Judge {
     /// Whether tallies are of what is held.
     is_settled: bool,
     tallies: Vec<Tally>,
+    /// Those before it was too late to converge, for a replay that ends before there are others.
+    before: Vec<Tally>,
     last: Vec<(f64, f64)>,
 }
 
@@ -118,6 +120,7 @@ impl Judge {
             all_converged: None,
             is_settled: false,
             tallies: vec![Tally::default(); scales.len()],
+            before: Vec::new(),
             last: Vec::new(),
         }
     }
@@ -184,7 +187,11 @@ impl Judge {
             self.all_converged = self.all_converged.or(converged);
             self.is_settled = true;
             self.window.clear();
-            self.tallies.fill(Tally::default());
+            let cleared = vec![Tally::default(); self.tallies.len()];
+            let before = core::mem::replace(&mut self.tallies, cleared);
+            if !begins {
+                self.before = before;
+            }
         }
     }
 
@@ -219,8 +226,13 @@ impl Judge {
 
     /// All that was found so far.
     pub fn outcome(&self) -> Outcome {
-        let metrics = self
-            .tallies
+        let is_there = self.tallies.iter().any(|tally| tally.windows > 0.0);
+        let tallies = if is_there || self.before.is_empty() {
+            &self.tallies
+        } else {
+            &self.before
+        };
+        let metrics = tallies
             .iter()
             .zip(&self.converged)
             .map(|(tally, converged)| {
@@ -236,7 +248,7 @@ impl Judge {
                     noise: 0.0,
                 }
             });
-        let windows = self.tallies.iter().map(|tally| tally.windows as u64).max();
+        let windows = tallies.iter().map(|tally| tally.windows as u64).max();
         Outcome {
             converged: self.all_converged,
             metrics: metrics.collect(),
@@ -329,5 +341,14 @@ mod tests {
         let nothing = judged(|_| f64::NAN, 4000);
         assert_eq!(nothing.converged, None);
         assert!(nothing.metrics[0].reached.is_finite());
+    }
+
+    #[test]
+    fn one_that_ends_when_it_is_too_late_is_judged_by_what_there_was() {
+        for millis in [9_600, 10_000, 10_400, 12_000] {
+            let outcome = judged(|_| 5.0, millis);
+            assert!(outcome.windows > 0, "{millis}");
+            assert!((outcome.metrics[0].reached - 5.0).abs() < 1e-9, "{millis}");
+        }
     }
 }

@@ -125,8 +125,7 @@ fn what_was_missing_and_what_it_took_is_known_of_a_recording() {
 
     let missing =
         r#""missing":[{"set":"cpi","name":"cycles","place":"cpu 1","reason":"no \"counters\""}]"#;
-    let last =
-        r#"{"end":true,"lost":5,"probe_share":0.5,"probe_ns":30,"wall_ns":60,"missed_ticks":2}"#;
+    let last = r#"{"end":true,"lost":5,"probe_share":0.5,"probe_ns":30,"wall_ns":60,"missed_ticks":2,"interrupt_share":0.25}"#;
     let text = text[..end].replace("\"missing\":[]", missing) + last;
     let recording = Recording::read(text.as_bytes()).unwrap();
     let [missing] = recording.missing() else {
@@ -143,6 +142,7 @@ fn what_was_missing_and_what_it_took_is_known_of_a_recording() {
     let epilogue = recording.epilogue().unwrap();
     let probe = epilogue.probe.unwrap();
     assert_eq!((epilogue.lost, probe.missed), (5, 2));
+    assert_eq!(epilogue.interrupts, Some(0.25));
     assert!((probe.share() - 0.5).abs() < 1e-12);
 }
 

@@ -77,11 +77,20 @@ pub(super) fn finish(epilogue: &Epilogue, out: &mut Vec<u8>) {
         line(
             out,
             format_args!(
-                "# the monitor took {:.4} % of one processor: {:?} in {:?}; {} ticks came too late",
+                "# the monitor took {:.4} % of one processor: {:.3?} in {:.3?}; {} ticks came too late",
                 100.0 * probe.share(),
                 probe.processor,
                 probe.wall,
                 probe.missed
+            ),
+        );
+    }
+    if let Some(share) = epilogue.interrupts {
+        line(
+            out,
+            format_args!(
+                "# the kernel's interrupts for samples took {:.3} % of each processor besides",
+                100.0 * share
             ),
         );
     }

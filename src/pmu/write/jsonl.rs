@@ -97,6 +97,9 @@ pub(super) fn finish(epilogue: &Epilogue, out: &mut Vec<u8>) {
         end.insert("wall_ns".to_owned(), nanos(probe.wall).into());
         end.insert("missed_ticks".to_owned(), probe.missed.into());
     }
+    if let Some(share) = epilogue.interrupts {
+        end.insert("interrupt_share".to_owned(), share.into());
+    }
     line(out, &Value::Object(end));
 }
 

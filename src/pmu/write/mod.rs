@@ -34,6 +34,9 @@ pub struct Preamble {
 pub struct Epilogue {
     /// What the monitor itself took; `None` where that is not known.
     pub probe: Option<ProbeEffect>,
+    /// What the system's interrupts for its samples took of each processor besides, 0 to 1 ([`sample_cost`](super::sample_cost())); `None` if it took no
+    /// samples, or where that is not known.
+    pub interrupts: Option<f64>,
     /// Samples that were overwritten before they were written.
     pub lost: u64,
 }

@@ -88,6 +88,7 @@ fn encode(format: RecordFormat) -> Vec<u8> {
     };
     let epilogue = Epilogue {
         probe: Some(probe),
+        interrupts: Some(0.00125),
         lost: 5,
     };
     encoder.finish(&epilogue, &mut out);
@@ -116,7 +117,8 @@ fn csv_has_a_row_for_each_sample_and_a_column_for_each_name() {
         "# 5 samples were overwritten before they were written"
     );
     assert!(lines[7].contains("0.0100 % of one processor") && lines[7].contains("3 ticks"));
-    assert_eq!(lines.len(), 8);
+    assert!(lines[8].contains("0.125 % of each processor"));
+    assert_eq!(lines.len(), 9);
 }
 
 #[test]
@@ -156,6 +158,7 @@ fn json_lines_have_counts_times_and_what_they_are_scaled_to() {
         (&true.into(), &5.into())
     );
     assert_eq!(lines[3]["probe_share"], 0.0001);
+    assert_eq!(lines[3]["interrupt_share"], 0.00125);
 }
 
 #[test]

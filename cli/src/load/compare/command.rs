@@ -3,10 +3,14 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Read;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::{now, pause};
@@ -14,6 +18,8 @@ use crate::failure::Failure;
 
 /// What is kept of a command's stdout and stderr: their ends, bytes.
 const KEPT: usize = 4096;
+/// How long the last of that may take to come after its end.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// A command, and how its runs are judged.
 pub(super) struct Runner {
@@ -42,6 +48,8 @@ struct Running(Child);
 impl Drop for Running {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
+            // With all that it has started.
+            let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
@@ -117,15 +125,16 @@ impl Runner {
             } else {
                 Stdio::null()
             })
-            .stderr(Stdio::piped());
+            .stderr(Stdio::piped())
+            .process_group(0);
         let began = now();
         let mut running = Running(self.start(&mut command)?);
         let (stdout, stderr) = (running.0.stdout.take(), running.0.stderr.take());
-        let (stdout, stderr) = (end_of(stdout), end_of(stderr));
+        let (stdout, stderr) = (Tail::of(stdout), Tail::of(stderr));
         let status = self.wait(&mut running, is_over)?;
         let took = began.elapsed();
-        let said = stderr.join().unwrap_or_default();
         if !status.success() {
+            let said = stderr.end();
             let said = said.trim();
             let said = if said.is_empty() {
                 String::new()
@@ -137,7 +146,7 @@ impl Runner {
         if !self.by_value {
             return Ok(took.as_secs_f64());
         }
-        let printed = stdout.join().unwrap_or_default();
+        let printed = stdout.end();
         last_number(&printed).ok_or_else(|| {
             Failure::Error(format!(
                 "{self} prints no number on stdout, and --value is given"
@@ -171,21 +180,38 @@ impl Runner {
     }
 }
 
-/// The end of what comes from there, read until it ends.
-fn end_of(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut end = Vec::new();
-        let mut buffer = [0; KEPT];
-        let Some(mut pipe) = pipe else {
-            return String::new();
-        };
-        while let Ok(read @ 1..) = pipe.read(&mut buffer) {
-            end.extend_from_slice(&buffer[..read]);
-            let too_much = end.len().saturating_sub(KEPT);
-            end.drain(..too_much);
+/// The end of what comes from a pipe, as it is read.
+struct Tail {
+    kept: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Tail {
+    fn of(pipe: Option<impl Read + Send + 'static>) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&kept);
+        let reader = std::thread::spawn(move || {
+            let mut buffer = [0; KEPT];
+            let Some(mut pipe) = pipe else { return };
+            while let Ok(read @ 1..) = pipe.read(&mut buffer) {
+                let mut end = into.lock().unwrap_or_else(PoisonError::into_inner);
+                end.extend_from_slice(&buffer[..read]);
+                let too_much = end.len().saturating_sub(KEPT);
+                end.drain(..too_much);
+            }
+        });
+        Self { kept, reader }
+    }
+
+    /// What there is, once the command has ended: what it leaves behind may hold the pipe for as long as it likes.
+    fn end(self) -> String {
+        let began = now();
+        while !self.reader.is_finished() && began.elapsed() < LAST_WORDS {
+            pause(Duration::from_millis(1));
         }
-        String::from_utf8_lossy(&end).into_owned()
-    })
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&kept).into_owned()
+    }
 }
 
 /// The last word that is a number.
@@ -249,6 +275,18 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_is_given_up_ends_with_all_it_has_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("alive");
+        let script = format!("(sleep 2; echo > {}) & sleep 30", file.display());
+        let mut slow = runner(&["sh", "-c", &script], false);
+        slow.limit = Duration::from_millis(200);
+        assert!(failure(slow.run(&AtomicBool::new(false))).contains("--run-limit"));
+        pause(Duration::from_secs(3));
+        assert!(!file.exists(), "it went on");
+    }
+
+    #[test]
     fn what_fails_says_so() {
         let goes_on = AtomicBool::new(false);
         let run = |words: &[&str]| failure(runner(words, true).run(&goes_on));
@@ -262,6 +300,11 @@ mod tests {
         let mut slow = runner(&["sleep", "30"], false);
         slow.limit = Duration::from_millis(100);
         assert!(failure(slow.run(&goes_on)).contains("--run-limit"));
+        // What it leaves behind holds its pipes, and nobody up.
+        let began = now();
+        let left = runner(&["sh", "-c", "echo 2; sleep 30 & exit 0"], true).run(&goes_on);
+        assert!((left.expect("a number") - 2.0).abs() < 1e-9);
+        assert!(began.elapsed() < Duration::from_secs(20));
         let is_over = AtomicBool::new(true);
         let stopped = runner(&["sleep", "30"], false).run(&is_over);
         assert!(matches!(stopped, Err(Failure::Interrupted)), "{stopped:?}");

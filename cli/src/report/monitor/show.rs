@@ -51,9 +51,10 @@ fn seconds(replayed: &Replayed) -> f64 {
 
 fn recording(replayed: &Replayed) -> Markup {
     let preamble = &replayed.preamble;
-    let (probe, lost) = match &replayed.epilogue {
+    let (probe, interrupts, lost) = match &replayed.epilogue {
         None => (
             "not known: the recording was not brought to its end, or goes on".to_owned(),
+            None,
             "not known".to_owned(),
         ),
         Some(epilogue) => (
@@ -70,9 +71,17 @@ fn recording(replayed: &Replayed) -> Markup {
                     )
                 },
             ),
+            epilogue.interrupts,
             epilogue.lost.to_string(),
         ),
     };
+    let interrupts = interrupts.map(|share| {
+        let text = format!("{:.3} % of each processor", 100.0 * share);
+        (
+            "what the kernel's interrupts for samples took besides",
+            text,
+        )
+    });
     let places: Vec<String> = replayed
         .places
         .iter()
@@ -109,6 +118,7 @@ fn recording(replayed: &Replayed) -> Markup {
         &["", "value"],
         2,
         rows.into_iter()
+            .chain(interrupts)
             .map(|(name, value)| vec![name.to_owned(), value]),
     )
 }
