@@ -22,6 +22,11 @@ pub enum EventSource {
 }
 
 impl EventSource {
+    /// Whether it is counted by what the processor has a few of.
+    pub(super) const fn is_of_hardware(self) -> bool {
+        matches!(self, Self::Hardware | Self::Cache | Self::Raw)
+    }
+
     /// The number in the kernel's interface.
     pub const fn number(self) -> u32 {
         match self {

@@ -72,6 +72,8 @@ struct Group {
     events: Vec<usize>,
     last: GroupReading,
     is_sampled: bool,
+    /// None of its events needs a counter of the hardware's: it counts for as long as it is enabled.
+    needs_no_hardware: bool,
 }
 
 impl Group {
@@ -96,6 +98,12 @@ impl Group {
         let (Some(enabled), Some(running)) = (enabled, running) else {
             // Somebody began anew: from here on.
             return;
+        };
+        // The kernel may say of one reading that it was counted for less (seen once in a hundred runs): to scale by that would make counts out of nothing.
+        let running = if self.needs_no_hardware {
+            enabled
+        } else {
+            running
         };
         for (index, &event) in self.events.iter().enumerate() {
             into[event].add(Count {
@@ -252,6 +260,7 @@ impl<C: Counters> Opener<'_, C> {
             events: Vec::new(),
             last: GroupReading::default(),
             is_sampled: sampler.is_some(),
+            needs_no_hardware: true,
         };
         let known = self.events.iter().enumerate();
         let known: Vec<_> = known
@@ -263,6 +272,7 @@ impl<C: Counters> Opener<'_, C> {
                 Ok((counter, restriction)) => {
                     group.counters.push(counter);
                     group.events.push(index);
+                    group.needs_no_hardware &= !event.source.is_of_hardware();
                     set.reasons[index] = restriction;
                 }
                 // Somebody of the process has left; others are there.
@@ -307,6 +317,7 @@ impl<C: Counters> Opener<'_, C> {
                         events: vec![index],
                         last: GroupReading::default(),
                         is_sampled: false,
+                        needs_no_hardware: !event.source.is_of_hardware(),
                     });
                 }
                 Err(Reason::Exited) => return,
@@ -393,6 +404,40 @@ mod tests {
         let mut counts = vec![Count::ZERO; set.reasons.len()];
         set.collect(fake, &mut counts);
         counts
+    }
+
+    #[test]
+    fn what_needs_no_hardware_is_not_scaled() {
+        let counted = |needs_no_hardware| {
+            let mut group = Group {
+                counters: Vec::new(),
+                events: vec![0],
+                last: GroupReading::default(),
+                is_sampled: true,
+                needs_no_hardware,
+            };
+            let mut now = GroupReading {
+                enabled: 250_000_000,
+                running: 10_000_000,
+                len: 1,
+                ..GroupReading::default()
+            };
+            now.values[0] = 250_000_000;
+            let mut counts = [Count::ZERO];
+            group.advance(&now, 64, &mut counts);
+            counts[0].value()
+        };
+        assert_eq!(counted(true), Some(250e6));
+        assert_eq!(counted(false), Some(6250e6));
+        for (name, needs_none) in [
+            ("cycles", false),
+            ("L1-dcache-loads", false),
+            ("task-clock", true),
+            ("page-faults", true),
+        ] {
+            let source = generic(name).expect("it is one").source;
+            assert_eq!(!source.is_of_hardware(), needs_none, "{name}");
+        }
     }
 
     const HARDWARE: [&str; 4] = ["cycles", "instructions", "branches", "branch-misses"];
