@@ -99,7 +99,7 @@ impl Group {
             // Somebody began anew: from here on.
             return;
         };
-        // The kernel may say of one reading that it was counted for less (seen once in a hundred runs): to scale by that would make counts out of nothing.
+        // Nothing takes turns with it: times that differ would be an error of the reading, and to scale by them one of the count.
         let running = if self.needs_no_hardware {
             enabled
         } else {

@@ -21,7 +21,7 @@ use tautline::loadgen::{CompareConfig, Comparison, Finding};
 use self::command::Runner;
 use super::{life, replay, seconds};
 use crate::failure::{Failure, say};
-use crate::report::compare::{Phase, amount, change, write};
+use crate::report::compare::{Phase, amount, change, check, write};
 
 /// How long a replay may take to say what became of it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -112,12 +112,8 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         replay::check(model, arguments.open, &arguments.pin)?;
     }
     // As is a page that has no place.
-    let folder = arguments.out.as_deref().and_then(Path::parent);
-    if let Some(folder) = folder.filter(|folder| *folder != Path::new("") && !folder.is_dir()) {
-        return Err(Failure::Error(format!(
-            "{}: there is no such folder",
-            folder.display()
-        )));
+    if let Some(path) = &arguments.out {
+        check(path)?;
     }
     let (alone, medians) = phase(arguments, &is_over, "without load", &first, &second, None)?;
     print(arguments, &alone, medians)?;

@@ -11,6 +11,7 @@ use super::out::Target;
 use super::page::{Part, Section, clean, page, text_table};
 use super::plot::{Mark, Row, RowPlot};
 use crate::failure::Failure;
+use crate::figures;
 
 /// Phases and pairs of a file at most.
 const MAX_PHASES: usize = 100;
@@ -82,6 +83,11 @@ pub(super) fn section(id: &str, input: &mut Input) -> Result<Section, Failure> {
         Ok(())
     })?;
     of(id, input.name().to_owned(), &phases, cut)
+}
+
+/// Whether a page may go there, as far as that is known before there is one.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    Target::of(Some(path)).map(|_| ())
 }
 
 /// Writes the page of what was just compared.
@@ -187,14 +193,10 @@ fn runs(phases: &[Phase]) -> Result<Markup, Failure> {
             values
         };
         for (which, values) in [("first", of(|pair| pair.0)), ("second", of(|pair| pair.1))] {
-            let (Some(least), Some(most)) = (values.first(), values.last()) else {
+            let (Some(least), Some(median), Some(most)) =
+                (values.first(), figures::median(&values), values.last())
+            else {
                 continue;
-            };
-            let middle = values.len() / 2;
-            let median = if values.len() % 2 == 0 {
-                f64::midpoint(values[middle - 1], values[middle])
-            } else {
-                values[middle]
             };
             rows.push(Row {
                 name: format!("{which}, {}", clean(&phase.under, 30)),

@@ -20,7 +20,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Nothing is said, and stdout is a terminal, on which a page is of no use.
+    /// Nothing is said, and stdout is a terminal, on which a page is of no use; or there is no such folder.
     pub(super) fn of(path: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = path else {
             if io::stdout().is_terminal() {
@@ -44,7 +44,13 @@ impl Target {
             Ok(_) => Ok(Self::File(
                 fs::canonicalize(path).unwrap_or(path.to_owned()),
             )),
-            Err(_) => Ok(Self::File(path.to_owned())),
+            Err(_) => {
+                if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
+                    fs::metadata(folder)
+                        .map_err(|error| Failure::of(&path.display().to_string(), &error))?;
+                }
+                Ok(Self::File(path.to_owned()))
+            }
         }
     }
 
