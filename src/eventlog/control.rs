@@ -4,7 +4,8 @@ use super::area::Words;
 use super::error::{ReadError, SetError};
 use super::format::{Domain, EventId, LogId, Route, RowFormat};
 use super::log::{domains_of, known};
-use super::shape::{Shape, log};
+use super::shape::{Shape, header, log};
+use super::stamp;
 
 /// Words of an area that can be set, too.
 pub(super) trait WritableWords: Words {
@@ -64,7 +65,8 @@ impl Control {
         for domain in 0..self.shape.domains {
             any |= self.words.load(self.shape.route(event, domain))? != 0;
         }
-        self.words.store(Shape::switch(event), u64::from(any))
+        self.words.store(Shape::switch(event), u64::from(any))?;
+        self.words.store(header::SWITCHED, stamp::cycles())
     }
 
     /// What rows of a log are from now on.

@@ -6,7 +6,9 @@ use std::thread;
 
 use super::area::Area;
 use super::format::{Domain, EventId};
+use super::shape::header;
 use super::stamp::Moment;
+use super::sync::Ordering;
 use super::writer::{Occurrence, Writer, count_unrecorded, is_on};
 
 thread_local! {
@@ -88,6 +90,13 @@ impl Recorder {
     #[inline]
     pub fn is_on(&self, event: EventId) -> bool {
         is_on(&self.area, event)
+    }
+
+    /// Something else each time that it was said which events go anywhere.
+    #[inline]
+    pub(crate) fn switched(&self) -> u64 {
+        let word = self.area.word(header::SWITCHED);
+        word.load(Ordering::Acquire)
     }
 
     /// As [`Writer::record`].

@@ -14,7 +14,7 @@ use super::format::{MAX_ROW_WORDS, RowFormat};
 /// Words of a cache line.
 pub(super) const LINE: usize = 8;
 /// What a log area begins with: "tautlog" and the version of this layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"tautlog\x03");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"tautlog\x04");
 /// Words of the header.
 pub(super) const HEADER: usize = 2 * LINE;
 /// Words of an event, a domain: a name, and one word more.
@@ -49,6 +49,8 @@ pub(super) mod header {
     pub(in super::super) const NANOS: usize = 9;
     /// Whether routes and formats from before the visits that there are are kept.
     pub(in super::super) const KEPT: usize = 10;
+    /// When it was last said which events go anywhere, by the time stamp counter: each time something else, whichever process says it.
+    pub(in super::super) const SWITCHED: usize = 11;
 }
 
 /// Words of a log's description.

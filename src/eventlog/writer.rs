@@ -14,9 +14,11 @@ use super::sync::{AtomicU64, Ordering, fence};
 /// A log's ring as its writer knows it.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
-    /// Where the area says what its rows are to be.
-    wanted: usize,
+    /// The line in which the area says what its rows are to be.
+    description: usize,
+    /// The line of the writer's register.
     register: usize,
+    /// Its first word, which begins a line.
     start: usize,
     /// What the log's description said of rows when it was last looked at.
     code: u64,
@@ -156,19 +158,19 @@ impl Writer {
         let place = Shape::place(event.index(), domain.index(), self.events);
         let code = word(lines, self.routes_at + place).load(Ordering::Relaxed);
         // Mostly every event is to become a row.
-        let log = Route::plain(code).or_else(|| {
+        let number = Route::plain(code).or_else(|| {
             let skipped = self.skipped.get_mut(place)?;
             count(skipped, code, domain == correspondent)
         });
-        let Some(log) = log else { return };
-        let ring = match log.checked_sub(1) {
+        let Some(number) = number else { return };
+        let ring = match number.checked_sub(1) {
             None => self.first.as_mut(),
             Some(other) => self.others.get_mut(other),
         };
         let Some(ring) = ring else { return };
-        let code = word(lines, ring.wanted).load(Ordering::Relaxed);
+        let code = lines[ring.description].0[log::FORMAT % LINE].load(Ordering::Relaxed);
         if code != ring.code {
-            ring.begin(&self.area, log, code);
+            ring.begin(&self.area, number, code);
         }
         let time = || at.map_or_else(stamp::cycles, Moment::cycles);
         let (event, domain) = (event.0.into(), domain.0.into());
@@ -233,8 +235,8 @@ impl Ring {
         let register = shape.register(slot, log);
         let code = area.load(register + register::FORMAT);
         let mut ring = Self {
-            wanted: shape.log(log) + log::FORMAT,
-            register,
+            description: (shape.log(log) + log::FORMAT) / LINE,
+            register: register / LINE,
             start: shape.ring(slot, log),
             code: code & ((1 << FORMAT_BITS) - 1),
             format: RowFormat::from_code(code),
@@ -247,19 +249,18 @@ impl Ring {
         ring
     }
 
-    /// A row that begins a line and takes more than half of it.
+    /// A row that takes more than half of a line: each has one of its own.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "its words are in registers")]
     fn put<const WORDS: usize>(&mut self, lines: &[Line], words: [u64; WORDS]) {
-        let at = self.start + ((self.index & self.mask) << self.shift) as usize;
-        let line = &lines[at / LINE].0;
+        let line = &lines[self.start / LINE + (self.index & self.mask) as usize].0;
         // As in `append`.
         fence(Ordering::Release);
         for (word, value) in line.iter().zip(words) {
             word.store(value, Ordering::Relaxed);
         }
         self.index += 1;
-        word(lines, self.register + register::INDEX).store(self.index, Ordering::Release);
+        lines[self.register].0[register::INDEX].store(self.index, Ordering::Release);
     }
 
     #[inline(never)]
@@ -280,7 +281,7 @@ impl Ring {
             Stamp::Tick => stamp::tick(),
             Stamp::Cycles => at.map_or_else(stamp::cycles, Moment::cycles),
         };
-        let register = &lines[self.register / LINE].0;
+        let register = &lines[self.register].0;
         let mut at = self.start + ((self.index & self.mask) << self.shift) as usize;
         // A row's length is a power of two, and no more than a line: it lies within one.
         let line = &lines[at / LINE].0;
@@ -330,7 +331,7 @@ impl Ring {
         self.format = format;
         self.fit(&area.shape, log);
         let code = self.index << FORMAT_BITS | format.code();
-        area.store(self.register + register::FORMAT, code);
+        area.store(self.register * LINE + register::FORMAT, code);
         // Who sees any of what follows sees that it is another format.
         fence(Ordering::Release);
         if format.is_counting() {

@@ -11,7 +11,7 @@ use super::event::Event;
 use super::job::{
     DecodeJob, DecodedBlock, EncodeJob, EncodedBlock, JobTime, ShadowJob, ShadowedBlock,
 };
-use super::observer::Observation;
+use super::observer::{Observation, Observations};
 use super::receiver::Taken;
 use super::retained::Frame;
 use super::sender::unsent_limit;
@@ -267,7 +267,9 @@ impl Session {
         let old = self.sender.budget.rate();
         if old != rate {
             let changed = Observation::BudgetChanged { old, new: rate };
-            self.sender.told.tell(|| changed);
+            self.sender
+                .told
+                .tell(Observations::BUDGET_CHANGED, || changed);
         }
         match rate {
             Some(rate) => self.sender.budget.set_rate(now, rate),

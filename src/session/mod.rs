@@ -67,7 +67,9 @@ use self::limits::OpenRate;
 #[cfg(feature = "quic")]
 pub(crate) use self::limits::{DecodeTime, OpenRate};
 use self::observer::Told;
-pub use self::observer::{ContextChange, DictionaryChange, MessageRun, Observation, Observer};
+pub use self::observer::{
+    ContextChange, DictionaryChange, MessageRun, Observation, Observations, Observer,
+};
 use self::path::Path;
 use self::receiver::Receiver;
 pub use self::resume::Delivery;
@@ -245,6 +247,14 @@ impl Session {
         self.receiver.dictionaries.told = told.clone();
         self.sender.dictionaries.told = told.clone();
         self.sender.told = told;
+    }
+
+    /// Has who observes told of these only from here on, until another observer comes: finding out what to say of the others costs nothing.
+    pub fn observe_only(&mut self, wanted: Observations) {
+        self.receiver.told.only(wanted);
+        self.receiver.dictionaries.told.only(wanted);
+        self.sender.dictionaries.told.only(wanted);
+        self.sender.told.only(wanted);
     }
 
     // ---- the application's side

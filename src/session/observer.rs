@@ -1,6 +1,7 @@
 //! What a session does, told to somebody as it does it: for logs and figures, never for decisions.
 
 use core::fmt;
+use core::ops::BitOr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -27,6 +28,55 @@ pub struct MessageRun {
     pub count: u64,
     /// Their payload, bytes.
     pub bytes: u64,
+}
+
+/// Kinds of [`Observation`]s, of which an [`Observer`] may want some only ([`Session::observe_only`](super::Session::observe_only)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observations(u16);
+
+impl Observations {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// [`Observation::Decided`].
+    pub const DECIDED: Self = Self(1);
+    /// [`Observation::MessagesEncoded`].
+    pub const MESSAGES_ENCODED: Self = Self(1 << 1);
+    /// [`Observation::BlockEncoded`].
+    pub const BLOCK_ENCODED: Self = Self(1 << 2);
+    /// [`Observation::BlocksWritten`].
+    pub const BLOCKS_WRITTEN: Self = Self(1 << 3);
+    /// [`Observation::BlocksAcknowledged`].
+    pub const BLOCKS_ACKNOWLEDGED: Self = Self(1 << 4);
+    /// [`Observation::BlockReceived`].
+    pub const BLOCK_RECEIVED: Self = Self(1 << 5);
+    /// [`Observation::BlockDecoded`].
+    pub const BLOCK_DECODED: Self = Self(1 << 6);
+    /// [`Observation::MessagesDecoded`].
+    pub const MESSAGES_DECODED: Self = Self(1 << 7);
+    /// [`Observation::BudgetChanged`].
+    pub const BUDGET_CHANGED: Self = Self(1 << 8);
+    /// [`Observation::RoundTrip`].
+    pub const ROUND_TRIP: Self = Self(1 << 9);
+    /// [`Observation::Context`].
+    pub const CONTEXT: Self = Self(1 << 10);
+    /// [`Observation::Dictionary`].
+    pub const DICTIONARY: Self = Self(1 << 11);
+    /// All of them.
+    pub const ALL: Self = Self((1 << 12) - 1);
+
+    /// Whether these have all of `others`.
+    #[inline]
+    pub const fn contain(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+}
+
+impl BitOr for Observations {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 }
 
 /// Something that a session has done. Blocks count from 0 in each direction, over all connections of a session.
@@ -156,6 +206,26 @@ pub enum Observation {
     },
 }
 
+impl Observation {
+    /// Which kind it is of.
+    pub const fn kind(&self) -> Observations {
+        match self {
+            Self::Decided { .. } => Observations::DECIDED,
+            Self::MessagesEncoded { .. } => Observations::MESSAGES_ENCODED,
+            Self::BlockEncoded { .. } => Observations::BLOCK_ENCODED,
+            Self::BlocksWritten { .. } => Observations::BLOCKS_WRITTEN,
+            Self::BlocksAcknowledged { .. } => Observations::BLOCKS_ACKNOWLEDGED,
+            Self::BlockReceived { .. } => Observations::BLOCK_RECEIVED,
+            Self::BlockDecoded { .. } => Observations::BLOCK_DECODED,
+            Self::MessagesDecoded { .. } => Observations::MESSAGES_DECODED,
+            Self::BudgetChanged { .. } => Observations::BUDGET_CHANGED,
+            Self::RoundTrip { .. } => Observations::ROUND_TRIP,
+            Self::Context { .. } => Observations::CONTEXT,
+            Self::Dictionary { .. } => Observations::DICTIONARY,
+        }
+    }
+}
+
 /// What became of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -189,24 +259,43 @@ pub enum DictionaryChange {
     Refused,
 }
 
-/// Who is told, if anybody is.
+/// Who is told, if anybody is, and of what.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told(Option<Arc<dyn Observer>>);
+pub(super) struct Told {
+    observer: Option<Arc<dyn Observer>>,
+    /// None without an observer.
+    wanted: Observations,
+}
 
 impl Told {
     pub(super) fn to(observer: Arc<dyn Observer>) -> Self {
-        Self(Some(observer))
+        Self {
+            observer: Some(observer),
+            wanted: Observations::ALL,
+        }
+    }
+
+    pub(super) fn only(&mut self, wanted: Observations) {
+        if self.observer.is_some() {
+            self.wanted = wanted;
+        }
     }
 
     #[inline]
-    pub(super) const fn is_anyone(&self) -> bool {
-        self.0.is_some()
+    pub(super) const fn wants(&self, kind: Observations) -> bool {
+        self.wanted.contain(kind)
     }
 
+    /// Tells something of this kind, which is found out only if it is wanted.
     #[inline]
-    pub(super) fn tell(&self, what: impl FnOnce() -> Observation) {
-        if let Some(observer) = &self.0 {
-            observer.observe(&what());
+    pub(super) fn tell(&self, kind: Observations, what: impl FnOnce() -> Observation) {
+        if !self.wants(kind) {
+            return;
+        }
+        if let Some(observer) = &self.observer {
+            let what = what();
+            debug_assert_eq!(what.kind(), kind);
+            observer.observe(&what);
         }
     }
 
@@ -217,7 +306,7 @@ impl Told {
         number: u64,
         dictionary: Option<&Dictionary>,
     ) {
-        self.tell(|| Observation::Dictionary {
+        self.tell(Observations::DICTIONARY, || Observation::Dictionary {
             change,
             received,
             number,

@@ -1,7 +1,7 @@
 //! What the peer says: its hello, and the control frames that change the session.
 
 use super::dictionaries::FIRST_DICTIONARY_SLOT;
-use super::observer::Observation;
+use super::observer::{Observation, Observations};
 use super::{
     Event, HEADER_SLACK, MIN_WINDOW, Peer, Session, SessionError, State, features, receiver,
 };
@@ -297,7 +297,8 @@ impl Session {
         let count = self.sender.inflight.blocks_acked() - first;
         if count > 0 {
             let acknowledged = Observation::BlocksAcknowledged { first, count };
-            self.sender.told.tell(|| acknowledged);
+            let kind = Observations::BLOCKS_ACKNOWLEDGED;
+            self.sender.told.tell(kind, || acknowledged);
         }
         self.sender.flight.on_ack();
         ack.decoded
@@ -312,11 +313,13 @@ impl Session {
         self.sender
             .inflight
             .on_probe_reply(now, reply, &mut known.rtt, &mut known.link);
-        self.sender.told.tell(|| Observation::RoundTrip {
-            rtt: known.rtt.smoothed(),
-            rtt_min: known.rtt.min(),
-            link_rate: known.link.link_rate(),
-        });
+        self.sender
+            .told
+            .tell(Observations::ROUND_TRIP, || Observation::RoundTrip {
+                rtt: known.rtt.smoothed(),
+                rtt_min: known.rtt.min(),
+                link_rate: known.link.link_rate(),
+            });
         known.decode.fade();
         if reply.load_permille > ProbeReply::FULL_LOAD
             || reply.codec_budget > ProbeReply::MOST_BUDGET

@@ -15,7 +15,7 @@ use super::dictionaries::{DictionaryConfig, DictionaryMemory, RecvDictionaries};
 use super::history::RecvHistory;
 use super::job::{DecodeJob, DecodedBlock};
 use super::limits::{DecodeTime, Limits, check_expansion};
-use super::observer::{ContextChange, Observation, Told};
+use super::observer::{ContextChange, Observation, Observations, Told};
 use crate::codecs::{Arm, CodecId, takes_dictionary};
 use crate::dictionary::Dictionary;
 use crate::units::{Time, saturating_nanos};
@@ -394,13 +394,14 @@ impl Receiver {
         group: GroupId,
         codec: Option<CodecId>,
     ) {
-        self.told.tell(|| Observation::Context {
-            change,
-            received: true,
-            slot,
-            group,
-            arm: codec.map(|codec| Arm::new(codec, 0).with_history()),
-        });
+        self.told
+            .tell(Observations::CONTEXT, || Observation::Context {
+                change,
+                received: true,
+                slot,
+                group,
+                arm: codec.map(|codec| Arm::new(codec, 0).with_history()),
+            });
     }
 
     /// Nothing more comes with a dictionary: slots with it stand for nothing. Blocks that wait to be
@@ -455,10 +456,12 @@ impl Receiver {
         let number = self.blocks_found;
         self.blocks_found += 1;
         let body_len = header.body_len;
-        self.told.tell(|| Observation::BlockReceived {
-            block: number,
-            codec,
-            body_len,
+        self.told.tell(Observations::BLOCK_RECEIVED, || {
+            Observation::BlockReceived {
+                block: number,
+                codec,
+                body_len,
+            }
         });
         if header.epoch.is_some() {
             self.tell_context(ContextChange::Reset, slot, group, Some(codec));

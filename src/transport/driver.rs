@@ -178,6 +178,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
 
     /// One round of the session's drain rule; whether there may be more to do.
     fn round(&mut self, cx: &mut Context<'_>) -> bool {
+        self.events.keep_up(&mut self.session);
         let has_taken = self.take_commands(cx);
         let mut moved = has_taken | self.poll_work(cx);
         moved |= self.poll_another(cx);

@@ -172,7 +172,7 @@ impl NodeConfig {
 #[cfg(feature = "eventlog")]
 impl NodeConfig {
     /// Where the node records what its connections, codec workers and guard do, once that is switched on: an area with the events of
-    /// [`events::config`](super::events::config). Several nodes may have the same. While an event is off, its points cost a call, a load and a branch. Default: none.
+    /// [`events::config`](super::events::config). Several nodes may have the same. While its events are off, a connection looks once a round whether that has changed. Default: none.
     #[must_use]
     pub fn event_log(mut self, log: crate::eventlog::EventLog) -> Self {
         self.event_log = Some(log);

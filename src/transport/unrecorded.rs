@@ -37,6 +37,8 @@ impl NodeEvents {
 impl SessionEvents {
     pub(super) const fn observe(&self, _: &mut Session) {}
 
+    pub(super) const fn keep_up(&self, _: &mut Session) {}
+
     pub(super) const fn queued_at(&self) -> Option<Moment> {
         None
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::codecs::{CodecId, info};
 use crate::dictionary::{Dictionary, DictionaryId, MIN_DICTIONARY_LEN};
-use crate::session::observer::{DictionaryChange, Observation, Told};
+use crate::session::observer::{DictionaryChange, Observation, Observations, Told};
 use crate::wire::{
     DICTIONARY_PREFIX_LEN, DictionaryAnswer, DictionaryFrame, DictionaryNews, DictionaryOffer,
     DictionaryVerdict, WireError,
@@ -187,13 +187,14 @@ impl RecvDictionaries {
             });
         }
         self.last_number = number;
-        self.told.tell(|| Observation::Dictionary {
-            change: DictionaryChange::Offered,
-            received: true,
-            number,
-            id: Some(id),
-            len: len as usize,
-        });
+        self.told
+            .tell(Observations::DICTIONARY, || Observation::Dictionary {
+                change: DictionaryChange::Offered,
+                received: true,
+                number,
+                id: Some(id),
+                len: len as usize,
+            });
         let held = self.live.iter().map(|(_, it)| it).chain(&self.spare);
         let mut held = held.filter(|it| !self.recalled.contains(it));
         if let Some(known) = held.find(|it| it.id() == id).cloned() {

@@ -11,7 +11,7 @@ use super::records::{
 use super::{BlockState, Group, Inbound, Receiver};
 use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
-use crate::session::observer::{MessageRun, Observation};
+use crate::session::observer::{MessageRun, Observation, Observations};
 use crate::session::stream::Streams;
 use crate::wire::{BlockHeader, Control, GroupId, StreamId, WireError};
 
@@ -55,11 +55,12 @@ impl Receiver {
                 }) => {
                     let company = (group, is_closed);
                     let plain = (bytes, pinned, crc);
-                    self.told.tell(|| Observation::BlockDecoded {
-                        block: number,
-                        plain_len: plain.0.len(),
-                        decode,
-                    });
+                    self.told
+                        .tell(Observations::BLOCK_DECODED, || Observation::BlockDecoded {
+                            block: number,
+                            plain_len: plain.0.len(),
+                            decode,
+                        });
                     self.deliver_block(&header, company, plain, streams, credit, events)?;
                 }
                 _ => return Ok(None),
@@ -122,7 +123,7 @@ impl Receiver {
             }
             let part = self
                 .told
-                .is_anyone()
+                .wants(Observations::MESSAGES_DECODED)
                 .then(|| delivered_by(&record, streams))
                 .flatten();
             let id = record.stream;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::pinned::is_pinning;
 use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
-use crate::session::observer::{MessageRun, Observation, Told};
+use crate::session::observer::{MessageRun, Observation, Observations, Told};
 use crate::session::partial::Partial;
 use crate::session::stream::{Message, RecvStream, Streams};
 use crate::wire::{
@@ -300,7 +300,7 @@ pub(super) fn delivered_by(record: &Record, streams: &Streams) -> Option<(Stream
 
 /// Messages of a block were delivered, the last of their stream's so far.
 pub(super) fn tell_run(told: &Told, block: u64, run: MessageRun, streams: &Streams) {
-    told.tell(|| {
+    told.tell(Observations::MESSAGES_DECODED, || {
         let stream = streams.peek(run.stream);
         let received = stream.map_or(run.count, |stream| stream.stats.messages_received);
         Observation::MessagesDecoded {

@@ -4,7 +4,7 @@ use super::Sender;
 use crate::codecs::{Arm, EncodeContext};
 use crate::control::HistoryUse;
 use crate::session::history::SlotUse;
-use crate::session::observer::{ContextChange, Observation};
+use crate::session::observer::{ContextChange, Observation, Observations};
 use crate::session::retained::Frame;
 use crate::units::Time;
 use crate::wire::{Check, Control, Define, GroupId, RecordWriter, Slot};
@@ -75,26 +75,28 @@ impl Sender {
         };
         let primed = (bytes > 0).then_some(ContextChange::Primed { bytes });
         for change in [Some(began), primed].into_iter().flatten() {
-            self.told.tell(|| Observation::Context {
-                change,
-                received: false,
-                slot: taken.slot,
-                group: taken.group,
-                arm: Some(arm),
-            });
+            self.told
+                .tell(Observations::CONTEXT, || Observation::Context {
+                    change,
+                    received: false,
+                    slot: taken.slot,
+                    group: taken.group,
+                    arm: Some(arm),
+                });
         }
     }
 
     /// The history of a group that was at this slot, if any was, has given way.
     pub(super) fn tell_gone(&self, slot: Slot, group: Option<GroupId>) {
         if let Some(group) = group {
-            self.told.tell(|| Observation::Context {
-                change: ContextChange::Evicted,
-                received: false,
-                slot,
-                group,
-                arm: None,
-            });
+            self.told
+                .tell(Observations::CONTEXT, || Observation::Context {
+                    change: ContextChange::Evicted,
+                    received: false,
+                    slot,
+                    group,
+                    arm: None,
+                });
         }
     }
 

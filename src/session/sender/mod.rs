@@ -28,7 +28,7 @@ use super::gain::HistoryGain;
 use super::history::{EncodeHistory, SendHistory, SlotUse};
 use super::inflight::Inflight;
 use super::job::EncodeJob;
-use super::observer::{Observation, Told};
+use super::observer::{Observation, Observations, Told};
 use super::output::Output;
 use super::path::Path;
 use super::retained::Retained;
@@ -438,16 +438,17 @@ impl Sender {
         stream: StreamId,
         (plain_len, budget_left): (usize, bool),
     ) {
-        self.told.tell(|| Observation::Decided {
-            block: self.inflight.blocks_sent() + self.encodings.len() as u64,
-            stream,
-            arm,
-            reason: choice.reason,
-            expected: choice.expected,
-            plain_len,
-            budget: self.budget.rate(),
-            budget_left,
-        });
+        self.told
+            .tell(Observations::DECIDED, || Observation::Decided {
+                block: self.inflight.blocks_sent() + self.encodings.len() as u64,
+                stream,
+                arm,
+                reason: choice.reason,
+                expected: choice.expected,
+                plain_len,
+                budget: self.budget.rate(),
+                budget_left,
+            });
     }
 
     /// A block was gathered that goes out with `arm`: what its streams count.
@@ -628,8 +629,9 @@ impl Sender {
             .on_written(now, position, path.known.rtt.smoothed());
         let count = self.inflight.blocks_written() - first;
         if count > 0 {
-            self.told
-                .tell(|| Observation::BlocksWritten { first, count });
+            self.told.tell(Observations::BLOCKS_WRITTEN, || {
+                Observation::BlocksWritten { first, count }
+            });
         }
         self.inflight
             .on_bytes_written(now, written, path.known.link.rate());

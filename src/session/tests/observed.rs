@@ -190,3 +190,43 @@ fn both_ends_are_told_of_a_history_that_begins_anew_since_its_codec_has_failed()
         assert_eq!(primed.count(), 3 - expected, "group {group}");
     }
 }
+
+/// Of what an end was told.
+#[derive(Debug, Default)]
+struct Kinds(Mutex<Observations>);
+
+impl Observer for Kinds {
+    fn observe(&self, observation: &Observation) {
+        let mut kinds = self.0.lock().expect("no panic");
+        *kinds = *kinds | observation.kind();
+    }
+}
+
+#[test]
+fn only_what_is_wanted_is_told() {
+    let mut pair = Pair::new(&config(PolicyConfig::Fixed(Arm::IDENTITY)));
+    let id = pair.open();
+    let kinds = Arc::new(Kinds::default());
+    let told = |pair: &mut Pair| {
+        pair.send(id, b"a message");
+        pair.settle();
+        core::mem::take(&mut *kinds.0.lock().expect("no panic"))
+    };
+    // Without anybody to tell there is nothing to want.
+    pair.a.session.observe_only(Observations::ALL);
+    pair.a.session.observe(kinds.clone());
+    let sent = Observations::DECIDED
+        | Observations::MESSAGES_ENCODED
+        | Observations::BLOCK_ENCODED
+        | Observations::BLOCKS_WRITTEN;
+    assert!(told(&mut pair).contain(sent), "all, if nobody says what");
+    for wanted in [
+        Observations::NONE,
+        Observations::MESSAGES_ENCODED,
+        Observations::DECIDED | Observations::BLOCKS_WRITTEN,
+        sent,
+    ] {
+        pair.a.session.observe_only(wanted);
+        assert_eq!(told(&mut pair), wanted);
+    }
+}

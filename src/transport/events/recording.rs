@@ -19,8 +19,8 @@ use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
 use crate::eventlog::{Domain, EventId, EventLog, Moment, Occurrence, Recorder, Timebase};
 use crate::session::{
-    BuildIdHasher, ContextChange, DictionaryChange, MessageRun, Observation, Observer, Role,
-    Session,
+    BuildIdHasher, ContextChange, DictionaryChange, MessageRun, Observation, Observations,
+    Observer, Role, Session,
 };
 use crate::transport::clock::Clock;
 use crate::transport::shared::lock;
@@ -32,6 +32,20 @@ static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
 /// Streams of a connection whose names are kept, those that have ended with them; then it begins anew. Arbitrary: half a megabyte.
 const MOST_STREAMS: usize = 1 << 15;
+
+const CONTEXTS: [EventId; 4] = [
+    CONTEXT_BEGUN,
+    CONTEXT_RESET,
+    CONTEXT_PRIMED,
+    CONTEXT_EVICTED,
+];
+const DICTIONARIES: [EventId; 5] = [
+    DICTIONARY_TRAINED,
+    DICTIONARY_OFFERED,
+    DICTIONARY_ADOPTED,
+    DICTIONARY_RETIRED,
+    DICTIONARY_REFUSED,
+];
 
 /// What a node records with, if it has a log.
 #[derive(Clone, Debug, Default)]
@@ -90,6 +104,7 @@ impl NodeEvents {
                 connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
                 streams: Mutex::default(),
                 latest: AtomicU64::new(u64::MAX),
+                switched: AtomicU64::new(u64::MAX),
                 encoded: Kept::default(),
                 decoded: Kept::default(),
             })
@@ -130,6 +145,8 @@ struct SessionLog {
     streams: Mutex<HashMap<StreamId, Domain, BuildIdHasher>>,
     /// The stream that was asked for last and its domain, so that most need not look: `stream << 16 | domain`.
     latest: AtomicU64,
+    /// What the recorder said of its switches when the session was last told what is wanted.
+    switched: AtomicU64,
     /// When the block was encoded of whose messages it is told, which comes first.
     encoded: Kept,
     /// When the block was decoded whose first messages are to come.
@@ -168,6 +185,18 @@ impl SessionEvents {
     pub(in crate::transport) fn observe(&self, session: &mut Session) {
         if let Some(log) = &self.0 {
             session.observe(Arc::clone(log) as Arc<dyn Observer>);
+        }
+    }
+
+    /// Has the session tell of what is on by now, and of nothing else.
+    #[inline]
+    pub(in crate::transport) fn keep_up(&self, session: &mut Session) {
+        let Some(log) = &self.0 else { return };
+        let switched = log.log.recorder.switched();
+        if switched != log.switched.load(Ordering::Relaxed) {
+            // Before what is on is looked at: what is switched after that is seen next time.
+            log.switched.store(switched, Ordering::Relaxed);
+            session.observe_only(log.wanted());
         }
     }
 
@@ -254,7 +283,7 @@ impl SessionEvents {
     }
 
     fn worker(&self, event: EventId, what: u32, len: usize, time: Duration, waited: Duration) {
-        if let Some(log) = &self.0 {
+        if let Some(log) = self.0.as_ref().filter(|log| log.wants(event)) {
             let arguments = [len as u64, saturating_nanos(waited)];
             log.record(event, saturating_nanos(time), what, arguments);
         }
@@ -267,11 +296,41 @@ impl SessionLog {
         self.log.recorder.is_on(event)
     }
 
+    /// What rows are made of.
+    #[cold]
+    fn wanted(&self) -> Observations {
+        use Observations as O;
+        // What tells when a row's moment is over is wanted with it.
+        let kinds: [(O, &[EventId]); _] = [
+            (O::DECIDED, &[BLOCK_DECIDED]),
+            (O::MESSAGES_ENCODED, &[MESSAGE_ENCODED]),
+            (O::BLOCK_ENCODED, &[BLOCK_ENCODED, MESSAGE_ENCODED]),
+            (O::BLOCKS_WRITTEN, &[BLOCK_WRITTEN]),
+            (O::BLOCKS_ACKNOWLEDGED, &[BLOCK_ACKED]),
+            (O::BLOCK_RECEIVED, &[BLOCK_RECEIVED]),
+            (O::BLOCK_DECODED, &[BLOCK_DECODED, MESSAGE_DECODED]),
+            (O::MESSAGES_DECODED, &[MESSAGE_DECODED]),
+            (O::BUDGET_CHANGED, &[BUDGET_CHANGED]),
+            (O::ROUND_TRIP, &[PATH_MEASURED]),
+            (O::CONTEXT, &CONTEXTS),
+            (O::DICTIONARY, &DICTIONARIES),
+        ];
+        let is_wanted = |events: &[EventId]| events.iter().any(|event| self.wants(*event));
+        let wanted = kinds.into_iter().filter(|(_, events)| is_wanted(events));
+        wanted.fold(O::NONE, |all, (kind, _)| all | kind)
+    }
+
+    #[inline]
     fn domain_of(&self, stream: StreamId) -> Domain {
         let latest = self.latest.load(Ordering::Relaxed);
         if latest >> 16 == u64::from(stream.get()) {
             return Domain::new(latest as u16);
         }
+        self.domain_of_another(stream)
+    }
+
+    #[cold]
+    fn domain_of_another(&self, stream: StreamId) -> Domain {
         let known = lock(&self.streams).get(&stream).copied();
         let domain = known.unwrap_or(self.log.others);
         if known.is_some() {
@@ -281,7 +340,7 @@ impl SessionLog {
         domain
     }
 
-    /// A row of the connection, of what happens now.
+    /// A row of the connection, of what happens now and is wanted as far as is known: what is off by now makes none.
     #[inline]
     fn record(&self, event: EventId, counter: u64, rest: u32, arguments: [u64; 2]) {
         self.record_at(event, counter, rest, arguments, None);
@@ -296,9 +355,6 @@ impl SessionLog {
         [second, third]: [u64; 2],
         at: Option<Moment>,
     ) {
-        if !self.wants(event) {
-            return;
-        }
         let occurrence = Occurrence {
             event,
             domain: self.domain,
@@ -311,9 +367,6 @@ impl SessionLog {
 
     /// A row of one of its streams.
     fn messages(&self, event: EventId, run: &MessageRun, third: u64, at: Option<Moment>) {
-        if !self.wants(event) {
-            return;
-        }
         debug_assert!(run.count <= MOST_IN_RUN, "the driver splits longer ones");
         let first = of_connection(self.connection, run.stream.get());
         let occurrence = Occurrence {
@@ -344,25 +397,21 @@ impl Observer for SessionLog {
                 budget_left,
                 plain_len: _,
             } => {
-                if self.wants(BLOCK_DECIDED) {
-                    let first = of_connection(self.connection, stream.get());
-                    let third = decision_code(arm, reason, budget, budget_left);
-                    let occurrence = Occurrence {
-                        event: BLOCK_DECIDED,
-                        domain: self.domain,
-                        correspondent: self.domain_of(stream),
-                        counter: saturating_nanos(expected),
-                        arguments: [first, block, third],
-                    };
-                    self.log.recorder.record_on(&occurrence, None);
-                }
+                let first = of_connection(self.connection, stream.get());
+                let third = decision_code(arm, reason, budget, budget_left);
+                let occurrence = Occurrence {
+                    event: BLOCK_DECIDED,
+                    domain: self.domain,
+                    correspondent: self.domain_of(stream),
+                    counter: saturating_nanos(expected),
+                    arguments: [first, block, third],
+                };
+                self.log.recorder.record_on(&occurrence, None);
             }
             Observation::MessagesEncoded { block, messages } => {
-                if self.wants(MESSAGE_ENCODED) {
-                    let at = self.encoded.take().unwrap_or_else(Moment::now);
-                    self.messages(MESSAGE_ENCODED, &messages, block, Some(at));
-                    self.encoded.set(at);
-                }
+                let at = self.encoded.take().unwrap_or_else(Moment::now);
+                self.messages(MESSAGE_ENCODED, &messages, block, Some(at));
+                self.encoded.set(at);
             }
             Observation::BlockEncoded {
                 block,
@@ -397,13 +446,10 @@ impl Observer for SessionLog {
             } => {
                 let nanos = saturating_nanos(decode);
                 // One that nobody has taken was of a block without messages.
-                self.decoded.take();
-                if self.wants(BLOCK_DECODED) {
-                    let at = Moment::now();
-                    let arguments = [block, plain_len as u64];
-                    self.record_at(BLOCK_DECODED, nanos, 0, arguments, Some(at));
-                    self.decoded.set(at);
-                }
+                let at = Moment::now();
+                let arguments = [block, plain_len as u64];
+                self.record_at(BLOCK_DECODED, nanos, 0, arguments, Some(at));
+                self.decoded.set(at);
             }
             Observation::MessagesDecoded { block, messages } => {
                 // Of more than one the last is there somewhat later.
