@@ -3,12 +3,16 @@
 
 mod support;
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use crate::support::{finish, run, start, tautline, text};
+use rustix::fs::OFlags;
+
+use crate::support::{finish, run, start, tautline, text, wait_until};
 
 const SETS: &str = "
 [[sets]]
@@ -104,7 +108,7 @@ struct Busy(std::process::Child);
 
 impl Busy {
     fn start() -> Self {
-        let busy = std::process::Command::new("sh")
+        let busy = Command::new("sh")
             .args(["-c", "while :; do :; done"])
             .spawn();
         Self(busy.expect("a shell"))
@@ -220,13 +224,40 @@ fn a_hostile_file_of_sets_is_refused_with_the_reason() {
 }
 
 #[test]
+fn sets_that_never_come_are_not_waited_for_once_it_is_to_end() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    for option in ["--sets", "--model"] {
+        let mut child = start(&["monitor", option, as_text(&pipe)]);
+        // Once there is who reads, it can be written to.
+        let mut writer = None;
+        wait_until("it reads", || {
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            let opened = File::options().write(true).custom_flags(flags).open(&pipe);
+            writer = opened.ok();
+            writer.is_some()
+        });
+        let terminated = Command::new("kill").arg(child.id().to_string()).status();
+        assert!(terminated.expect("kill").success());
+        wait_until("it ends", || child.try_wait().expect("a child").is_some());
+        drop(writer);
+    }
+}
+
+#[test]
 fn the_kernel_takes_samples_or_it_is_said_why_not() {
     let arguments = ["monitor", "--only", "system", "--cpu", "0"];
     let kernel = ["--sampler", "kernel"];
     let seldom = run(&[&arguments[..], &kernel, &["--hz", "4", "--for", "0.3"]].concat());
     let said = text(&seldom.stderr);
     // Who may not count has nothing to wait for.
-    assert!(said.contains("the kernel takes no samples"), "{said}");
+    assert!(said.contains("ten times a second"), "{said}");
+    let pid = ["monitor", "--only", "system", "--pid", &own_pid()];
+    let process = run(&[&pid[..], &kernel, &["--for", "0.3"]].concat());
+    let said = text(&process.stderr);
+    assert!(said.contains("not of processes: a thread"), "{said}");
     let often = ["--hz", "500", "--for", "0.5"];
     let by_kernel = run(&[&arguments[..], &kernel, &often].concat());
     let is_by_kernel = |output: &Output| {
@@ -235,7 +266,7 @@ fn the_kernel_takes_samples_or_it_is_said_why_not() {
     };
     let said = text(&by_kernel.stderr);
     assert!(
-        is_by_kernel(&by_kernel) != said.contains("the kernel takes no samples"),
+        is_by_kernel(&by_kernel) != said.contains(": a thread takes them"),
         "{}{said}",
         text(&by_kernel.stdout)
     );
@@ -343,10 +374,7 @@ fn a_full_disk_is_told_and_counting_goes_on() {
 
 #[test]
 fn it_ends_with_the_process_it_watches() {
-    let mut child = std::process::Command::new("sleep")
-        .arg("0.5")
-        .spawn()
-        .expect("sleep");
+    let mut child = Command::new("sleep").arg("0.5").spawn().expect("sleep");
     let pid = child.id().to_string();
     let watcher = start(&["monitor", "--only", "system", "--pid", &pid]);
     child.wait().expect("a child");

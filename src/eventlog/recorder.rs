@@ -93,6 +93,7 @@ impl Recorder {
     }
 
     /// Something else each time that it was said which events go anywhere.
+    #[cfg(feature = "transport")]
     #[inline]
     pub(crate) fn switched(&self) -> u64 {
         let word = self.area.word(header::SWITCHED);

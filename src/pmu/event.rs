@@ -71,6 +71,11 @@ pub struct EventCode {
 }
 
 impl EventCode {
+    /// Whether it counts nanoseconds, of which there cannot be more than it was counted for.
+    pub(super) const fn is_clock(&self) -> bool {
+        matches!(self.source, EventSource::Software) && self.config <= TASK_CLOCK
+    }
+
     /// The event `config` of `source`, in all modes.
     pub const fn new(source: EventSource, config: u64) -> Self {
         Self {
@@ -154,10 +159,13 @@ const HARDWARE: [(&str, u64); 13] = [
     ("ref-cycles", 9),
 ];
 
+/// `PERF_COUNT_SW_TASK_CLOCK`; the one before it is the processor's clock.
+const TASK_CLOCK: u64 = 1;
+
 /// `perf_sw_ids`.
 const SOFTWARE: [(&str, u64); 14] = [
     ("cpu-clock", 0),
-    ("task-clock", 1),
+    ("task-clock", TASK_CLOCK),
     ("page-faults", 2),
     ("faults", 2),
     ("context-switches", 3),

@@ -65,11 +65,28 @@ impl Count {
     }
 }
 
+/// An event of a group.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    /// Which of the set.
+    event: usize,
+    is_clock: bool,
+}
+
+impl Member {
+    const fn new(event: usize, code: &EventCode) -> Self {
+        Self {
+            event,
+            is_clock: code.is_clock(),
+        }
+    }
+}
+
 /// One group: its leader, which of the set's events it counts, and what it said last. A sampler that leads it counts none of them.
 #[derive(Debug)]
 struct Group {
     counters: Vec<CounterId>,
-    events: Vec<usize>,
+    events: Vec<Member>,
     last: GroupReading,
     is_sampled: bool,
     /// None of its events needs a counter of the hardware's: it counts for as long as it is enabled.
@@ -79,7 +96,7 @@ struct Group {
 impl Group {
     /// Its events have been counted, as often as what follows adds.
     fn begin(&self, into: &mut [Count]) {
-        for &event in &self.events {
+        for &Member { event, .. } in &self.events {
             if !into[event].is_present() {
                 into[event] = Count::ZERO;
             }
@@ -105,9 +122,16 @@ impl Group {
         } else {
             running
         };
-        for (index, &event) in self.events.iter().enumerate() {
-            into[event].add(Count {
-                count: now.values[index].wrapping_sub(last.values[index]) & mask,
+        for (index, member) in self.events.iter().enumerate() {
+            let count = now.values[index].wrapping_sub(last.values[index]) & mask;
+            // A kernel that holds a sampler back, as after a processor has idled, may begin the clocks of its group anew from a time that is long past.
+            let count = if member.is_clock {
+                count.min(running)
+            } else {
+                count
+            };
+            into[member.event].add(Count {
+                count,
                 enabled,
                 running,
             });
@@ -271,7 +295,7 @@ impl<C: Counters> Opener<'_, C> {
             match self.open(&event, task, leader) {
                 Ok((counter, restriction)) => {
                     group.counters.push(counter);
-                    group.events.push(index);
+                    group.events.push(Member::new(index, &event));
                     group.needs_no_hardware &= !event.source.is_of_hardware();
                     set.reasons[index] = restriction;
                 }
@@ -314,7 +338,7 @@ impl<C: Counters> Opener<'_, C> {
                     set.reasons[index] = restriction;
                     set.groups.push(Group {
                         counters: vec![counter],
-                        events: vec![index],
+                        events: vec![Member::new(index, event)],
                         last: GroupReading::default(),
                         is_sampled: false,
                         needs_no_hardware: !event.source.is_of_hardware(),
@@ -411,7 +435,10 @@ mod tests {
         let counted = |needs_no_hardware| {
             let mut group = Group {
                 counters: Vec::new(),
-                events: vec![0],
+                events: vec![Member {
+                    event: 0,
+                    is_clock: false,
+                }],
                 last: GroupReading::default(),
                 is_sampled: true,
                 needs_no_hardware,
@@ -438,6 +465,39 @@ mod tests {
             let source = generic(name).expect("it is one").source;
             assert_eq!(!source.is_of_hardware(), needs_none, "{name}");
         }
+    }
+
+    #[test]
+    fn no_clock_counts_more_than_the_time_that_passed() {
+        let counted = |name: &str, values: [u64; 3]| {
+            let code = generic(name).expect("it is one");
+            let mut group = Group {
+                counters: Vec::new(),
+                events: vec![Member::new(0, &code)],
+                last: GroupReading::default(),
+                is_sampled: true,
+                needs_no_hardware: true,
+            };
+            let mut counts = [Count::ZERO];
+            for (at, value) in (1..).zip(values) {
+                let mut now = GroupReading {
+                    enabled: at * 20,
+                    running: at * 20,
+                    len: 1,
+                    ..GroupReading::default()
+                };
+                now.values[0] = value;
+                group.advance(&now, 64, &mut counts);
+            }
+            counts[0].count
+        };
+        // As a kernel said it that had begun the clock anew, and added all that had passed before.
+        let once_more = [20, 60, 80];
+        assert_eq!(counted("task-clock", once_more), 60);
+        assert_eq!(counted("cpu-clock", once_more), 60);
+        assert_eq!(counted("page-faults", once_more), 80);
+        // A thread that has slept.
+        assert_eq!(counted("task-clock", [0, 15, 16]), 16);
     }
 
     const HARDWARE: [&str; 4] = ["cycles", "instructions", "branches", "branch-misses"];

@@ -13,7 +13,7 @@ mod top;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use self::analysis::Analysis;
 pub(crate) use self::analysis::Stage;
@@ -60,12 +60,12 @@ struct AnalyseArguments {
 
 /// Whose events, and which.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("log").required(true).args(["pid", "file"]))]
 pub(crate) struct SourceArguments {
     /// A running process of this user that shares its event log. All events are switched on meanwhile, and as they were after.
-    #[arg(long, required_unless_present = "file")]
+    #[arg(long)]
     pid: Option<u32>,
     /// A log in a file: what it has now.
-    #[arg(conflicts_with = "pid")]
     file: Option<PathBuf>,
     /// So many seconds, instead of until Ctrl-C.
     #[arg(long, value_name = "SECONDS", conflicts_with = "file", value_parser = seconds)]

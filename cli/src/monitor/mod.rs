@@ -126,9 +126,38 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(arguments: &MonitorArguments) -> Result<(), Failure> {
     raise_limit_of_files();
+    let names = names(&arguments.model)?;
+    if arguments.list {
+        return list(arguments, &names);
+    }
+    let format = format(arguments)?;
+    let is_stdout = arguments.out.as_deref() == Some(Path::new("-"));
+    let calibration = if arguments.calibrate {
+        measure(is_stdout)?
+    } else {
+        None
+    };
+    let penalty = |name: &str| {
+        let measured = calibration
+            .as_ref()
+            .and_then(|measured| measured.penalty(name));
+        measured.or_else(|| names.penalty(name))
+    };
+    // Until here a signal ends the program as it ends others: who waits for a pipe that nobody writes could not look whether there was one.
     let is_interrupted = Arc::new(AtomicBool::new(false));
+    if let Some(path) = &arguments.replay {
+        watch_for_signals(&is_interrupted)?;
+        return replay(arguments, path, &is_interrupted, format, penalty);
+    }
+    let sets = sets(arguments)?;
     watch_for_signals(&is_interrupted)?;
-    count(arguments, &is_interrupted)
+    count(
+        arguments,
+        (names.clone(), sets),
+        &is_interrupted,
+        format,
+        penalty,
+    )
 }
 
 /// Each counter is an open file: as many as this user may have.
@@ -169,31 +198,18 @@ pub(crate) fn watch_for_signals(is_interrupted: &Arc<AtomicBool>) -> Result<(), 
     Ok(())
 }
 
-fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<(), Failure> {
-    let names = names(&arguments.model)?;
-    if arguments.list {
-        return list(arguments, &names);
-    }
-    let format = format(arguments)?;
+fn count(
+    arguments: &MonitorArguments,
+    events: (Names, EventSets),
+    is_interrupted: &AtomicBool,
+    format: Option<RecordFormat>,
+    penalty: impl Fn(&str) -> Option<f64>,
+) -> Result<(), Failure> {
     let is_stdout = arguments.out.as_deref() == Some(Path::new("-"));
-    let calibration = if arguments.calibrate {
-        measure(is_stdout)?
-    } else {
-        None
-    };
-    let penalty = |name: &str| {
-        let measured = calibration
-            .as_ref()
-            .and_then(|measured| measured.penalty(name));
-        measured.or_else(|| names.penalty(name))
-    };
-    if let Some(path) = &arguments.replay {
-        return replay(arguments, path, is_interrupted, format, penalty);
-    }
     let mut pace = Pace::new(Duration::from_secs_f64(1.0 / arguments.hz));
     let messages = arguments.messages.then_some(&arguments.pid[..]);
     let (messages, gauges) = MessageGauges::start(messages.unwrap_or_default())?;
-    let mut monitor = live(arguments, names.clone(), gauges, pace.now())?;
+    let mut monitor = live(arguments, events, gauges, pace.now())?;
     let preamble = Preamble {
         hz: arguments.hz,
         slots: arguments.slots,
@@ -209,9 +225,15 @@ fn count(arguments: &MonitorArguments, is_interrupted: &AtomicBool) -> Result<()
     let server = server.transpose()?;
     report::missing(&monitor);
     if arguments.sampler == Some(Sampler::Kernel) && !monitor.is_sampled() {
-        tell!(
-            "tautline: the kernel takes no samples: for that, one set (--only), whose events are counted together, ten times a second or more often, and a processor's clock that may be counted; a thread takes them"
-        );
+        let only = match arguments {
+            it if !it.pid.is_empty() => "of processors, not of processes",
+            it if it.hz < 10.0 => "ten times a second and more often",
+            _ if monitor.layout().sets().sets().len() > 1 => "of one set (--only)",
+            _ => {
+                "of a set whose events are counted together, where a processor's clock may be counted"
+            }
+        };
+        tell!("tautline: the kernel takes samples {only}: a thread takes them");
     }
     if let Some(server) = &server {
         tell!("metrics at http://{}/metrics", server.address());
@@ -304,13 +326,11 @@ fn sets(arguments: &MonitorArguments) -> Result<EventSets, Failure> {
 
 fn live(
     arguments: &MonitorArguments,
-    names: Names,
+    (names, sets): (Names, EventSets),
     gauges: Vec<Gauge>,
     now: Time,
 ) -> Result<Monitor<Perf>, Failure> {
-    let mut config = MonitorConfig::new(sets(arguments)?)
-        .names(names)
-        .slots(arguments.slots);
+    let mut config = MonitorConfig::new(sets).names(names).slots(arguments.slots);
     // What messages there were is asked as often as samples are taken.
     let is_asked = arguments.sampler.is_none() && !arguments.messages;
     if is_asked || arguments.sampler == Some(Sampler::Kernel) {

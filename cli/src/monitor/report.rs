@@ -56,8 +56,14 @@ fn at(name: String, places: &BTreeSet<Place>) -> String {
 }
 
 fn not_counted(missing: &[Missing]) {
-    for (reason, names) in by_reason(missing) {
-        tell!("tautline: not counted: {}: {reason}", names.join(", "));
+    let (partly, not): (Vec<_>, Vec<_>) = missing
+        .iter()
+        .cloned()
+        .partition(|missing| matches!(missing.reason, Reason::UserOnly { .. }));
+    for (what, missing) in [("not counted", not), ("counted in part", partly)] {
+        for (reason, names) in by_reason(&missing) {
+            tell!("tautline: {what}: {}: {reason}", names.join(", "));
+        }
     }
 }
 

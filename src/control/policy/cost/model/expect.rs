@@ -144,6 +144,22 @@ pub(crate) struct Known<'a> {
     gauge: f64,
 }
 
+/// What the blocks of a class have shown of one arm: a stream's own, and its connection's.
+struct KnownArm<'a> {
+    own: Option<(&'a ClassModel, &'a ArmModel)>,
+    shared: Option<(&'a ClassModel, &'a ArmModel)>,
+}
+
+impl<'a> KnownArm<'a> {
+    /// Where anything was measured that has a weight: by the stream's own blocks, or else by others.
+    fn by(&self, weight: fn(&ArmModel) -> f32) -> Option<(&'a ClassModel, &'a ArmModel)> {
+        let measured = |known: &(_, &ArmModel)| weight(known.1) > 0.0;
+        self.own
+            .filter(measured)
+            .or_else(|| self.shared.filter(measured))
+    }
+}
+
 impl Content {
     /// The level that a block of this class and length is expected to have.
     fn level_of(&self, class: BlockClass, plain_len: Length) -> Level {
@@ -235,24 +251,18 @@ impl<'a> Models<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// What was measured of `arm` by `weight`: by the stream's own blocks, or else by others.
-    fn measured(
-        &self,
-        arm: Arm,
-        weight: fn(&ArmModel) -> f32,
-    ) -> Option<(&'a ClassModel, &'a ArmModel)> {
-        [self.own, self.shared]
-            .into_iter()
-            .flatten()
-            .find_map(|class| {
-                let model = class.arm(arm).filter(|model| weight(model) > 0.0)?;
-                Some((class, model))
-            })
+    /// What is known of `arm`: from the stream's own blocks, and from others'.
+    fn of(&self, arm: Arm) -> KnownArm<'a> {
+        let find = |class: Option<&'a ClassModel>| class.and_then(|it| Some((it, it.arm(arm)?)));
+        KnownArm {
+            own: find(self.own),
+            shared: find(self.shared),
+        }
     }
 
     /// How strong `arm` is taken to be, and how far off that may be as a standard deviation.
-    fn strength(&self, arm: Arm, typical: &Typical) -> (f64, f64) {
-        match self.measured(arm, |model| model.strengths) {
+    fn strength(&self, arm: Arm, known: &KnownArm<'_>, typical: &Typical) -> (f64, f64) {
+        match known.by(|model| model.strengths) {
             Some((class, model)) => {
                 let age = class.blocks.saturating_sub(model.measured_block) as f64;
                 let once = MEASURED_DEVIATION / f64::from(model.strengths).sqrt();
@@ -276,7 +286,7 @@ impl<'a> Known<'a> {
 
     /// What `arm` makes of blocks that are as compressible as they may be, over what is expected of it.
     pub(crate) fn hope(&self, arm: Arm, typical: &Typical) -> f64 {
-        let (strength, _) = self.strength(arm, typical);
+        let (strength, _) = self.strength(arm, &self.of(arm), typical);
         let wire_len = |level| self.wire_len(strength, level);
         wire_len(self.level.most) / wire_len(self.level.expected).max(1.0)
     }
@@ -284,9 +294,9 @@ impl<'a> Known<'a> {
     /// What is expected of `arm`, of which this is typical at the block's length.
     pub(crate) fn expect(&self, arm: Arm, typical: &Typical) -> Expected {
         let level = self.level;
-        let (strength, deviation) = self.strength(arm, typical);
-        let find = |weight| self.measured(arm, weight);
-        let timed = find(|model| model.encodes).map(|(_, model)| model);
+        let known = self.of(arm);
+        let (strength, deviation) = self.strength(arm, &known, typical);
+        let timed = known.by(|model| model.encodes).map(|(_, model)| model);
         let (encode, doubt) = match timed {
             Some(model) => {
                 let doubt = TYPICAL_TIME_DEVIATION / (1.0 + f64::from(model.encodes));
@@ -294,8 +304,8 @@ impl<'a> Known<'a> {
             }
             None => (f64::from(self.speed.encode), TYPICAL_TIME_DEVIATION),
         };
-        let decode =
-            find(|model| model.decodes).map_or(self.speed.decode, |(_, model)| model.decode);
+        let decode = known.by(|model| model.decodes);
+        let decode = decode.map_or(self.speed.decode, |(_, model)| model.decode);
         // An arm that was never measured must promise a little more than one that was. What it finds
         // too little of costs no more than its time: the block then goes out as it is.
         let unproven = if timed.is_some() {
