@@ -6,9 +6,7 @@ use std::thread;
 
 use super::area::Area;
 use super::format::{Domain, EventId};
-use super::shape::header;
 use super::stamp::Moment;
-use super::sync::Ordering;
 use super::writer::{Occurrence, Writer, count_unrecorded, is_on};
 
 thread_local! {
@@ -96,8 +94,10 @@ impl Recorder {
     #[cfg(feature = "transport")]
     #[inline]
     pub(crate) fn switched(&self) -> u64 {
-        let word = self.area.word(header::SWITCHED);
-        word.load(Ordering::Acquire)
+        use super::shape::header::SWITCHED;
+        use super::sync::Ordering;
+
+        self.area.word(SWITCHED).load(Ordering::Acquire)
     }
 
     /// As [`Writer::record`].
