@@ -415,6 +415,39 @@ fn a_processor_that_the_system_takes_no_samples_of_is_read() {
 }
 
 #[test]
+fn what_was_counted_since_the_last_sample_is_one_at_the_end() {
+    let mut fake = with_room(100);
+    fake.withheld = Some(1);
+    let mut monitor = sampled(fake, MonitorConfig::system);
+    monitor.counters_mut().run(1_070_000);
+    monitor.finish(at(107));
+    let faults = Fake::rate(&generic("page-faults").unwrap());
+    for place in 0..2 {
+        let samples = samples(&monitor);
+        let mut of_place = samples
+            .iter()
+            .filter(|sample| sample.head().place == Place::Cpu(place));
+        let last = of_place.next_back().unwrap().head();
+        let interval = if place == 0 { 70_000 } else { 1_070_000 };
+        assert_eq!((last.at, last.interval.as_nanos()), (at(107), interval));
+        let counted = monitor.totals()[place as usize].event(0);
+        assert_eq!(counted, Some((faults * 1_070_000) as f64));
+    }
+    // By the length of each, no more than there was.
+    let messages: f64 = samples(&monitor)
+        .iter()
+        .filter(|sample| sample.head().place == Place::Cpu(0))
+        .map(|sample| sample.gauge(1).unwrap())
+        .sum();
+    assert!((messages - 1_070_000.0).abs() < 1e-3, "{messages}");
+    // Where it has just taken one, there is nothing to add.
+    let mut monitor = sampled(with_room(100), MonitorConfig::system);
+    monitor.counters_mut().run(400_000);
+    monitor.finish(at(40));
+    assert_eq!(samples(&monitor).len(), 4);
+}
+
+#[test]
 fn what_share_of_its_samples_the_system_takes_is_known() {
     let mut fake = with_room(100);
     fake.withheld = Some(1);

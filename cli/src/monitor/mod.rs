@@ -251,13 +251,16 @@ fn count(
     let mut due = pace.now() + FLUSH;
     let result = loop {
         let now = pace.wait();
-        monitor.tick(now);
+        let is_end = is_interrupted.load(Ordering::Relaxed) || end.is_some_and(|end| now >= end);
+        if is_end {
+            monitor.finish(now);
+        } else {
+            monitor.tick(now);
+        }
         for notice in monitor.take_notices() {
             notify(notice);
         }
-        let is_end = is_interrupted.load(Ordering::Relaxed)
-            || end.is_some_and(|end| now >= end)
-            || monitor.is_over();
+        let is_end = is_end || monitor.is_over();
         if now >= due || is_end {
             due = now + FLUSH;
             report.tell_idle(&mut monitor);

@@ -300,7 +300,7 @@ impl<C: Counters> Monitor<C> {
     /// [`TAKE_AFTER`].
     pub fn tick(&mut self, now: Time) {
         if let Some(sampling) = self.sampling.take() {
-            self.take_samples(sampling, now);
+            self.take_samples(sampling, now, false);
             self.look_after(now);
             return;
         }
@@ -338,6 +338,14 @@ impl<C: Counters> Monitor<C> {
             self.keep(index, head);
         }
         self.look_after(now);
+    }
+
+    /// As [`Self::tick`], for the last time: where the system takes samples, what each place has counted since the last of them is one too.
+    pub fn finish(&mut self, now: Time) {
+        match self.sampling.take() {
+            Some(sampling) => self.take_samples(sampling, now, true),
+            None => self.tick(now),
+        }
     }
 
     fn keep(&mut self, place: usize, head: SampleHead) {

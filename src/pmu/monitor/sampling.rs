@@ -119,8 +119,8 @@ impl<C: Counters> Monitor<C> {
         }
     }
 
-    /// Keeps all samples that the system has taken, in the order of time.
-    pub(super) fn take_samples(&mut self, mut sampling: Sampling, now: Time) {
+    /// Keeps all samples that the system has taken, in the order of time; and for the last time, what was counted since.
+    pub(super) fn take_samples(&mut self, mut sampling: Sampling, now: Time, is_last: bool) {
         self.ticks += 1;
         let since = now.saturating_since(sampling.taken);
         sampling.taken = now;
@@ -129,7 +129,7 @@ impl<C: Counters> Monitor<C> {
         sampling
             .values
             .extend(gauges.map(|gauge| gauge.value(now, since)));
-        self.take_out(&mut sampling, now);
+        self.take_out(&mut sampling, now, is_last);
         for taken in &sampling.samples {
             let counts = &sampling.counts[taken.counts..];
             for (into, count) in self.scratch.iter_mut().zip(counts) {
@@ -154,7 +154,7 @@ impl<C: Counters> Monitor<C> {
         self.sampling = Some(sampling);
     }
 
-    fn take_out(&mut self, sampling: &mut Sampling, now: Time) {
+    fn take_out(&mut self, sampling: &mut Sampling, now: Time, is_last: bool) {
         sampling.samples.clear();
         sampling.counts.clear();
         let events = self.codes[self.current].len();
@@ -163,7 +163,7 @@ impl<C: Counters> Monitor<C> {
             if watched.is_gone {
                 continue;
             }
-            let (until, came) = (&mut watched.sampled_until, &mut watched.sampled);
+            let (until, noted) = (&mut watched.sampled_until, &mut watched.sampled);
             let set = &mut watched.sets[self.current];
             let before = sampling.samples.len();
             let (samples, counts) = (&mut sampling.samples, &mut sampling.counts);
@@ -176,12 +176,13 @@ impl<C: Counters> Monitor<C> {
                 });
                 counts.extend_from_slice(counted);
                 *until = at;
-                if let Some(came) = came {
-                    *came += 1;
+                if let Some(noted) = noted {
+                    *noted += 1;
                 }
             });
             sampling.lost = sampling.lost.saturating_add(lost);
-            if sampling.samples.len() == before {
+            let came = sampling.samples.len() > before;
+            if !came || is_last && *until < now {
                 // It idles, or it is gone.
                 set.collect(&mut self.counters, scratch);
                 if !is_idle(scratch) {
