@@ -282,10 +282,13 @@ impl Route {
         (self.log.0 as u64 + 1) | (self.skips_internal as u64) << 17 | (self.every as u64) << 32
     }
 
+    /// The code of the route by which every event becomes a row of the first log.
+    pub(super) const FIRST: u64 = Self::to(LogId(0)).code();
+
     /// The place of the log of a route by which every event becomes a row; `None` for any other.
     #[inline]
     pub(super) const fn plain(code: u64) -> Option<usize> {
-        match code.wrapping_sub(Self::to(LogId(0)).code()) {
+        match code.wrapping_sub(Self::FIRST) {
             log @ 0..=0xffff => Some(log as usize),
             _ => None,
         }

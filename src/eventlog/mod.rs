@@ -109,5 +109,5 @@ pub use self::stamp::Timebase;
 ))]
 pub use self::visit::Visit;
 #[cfg(feature = "transport")]
-pub(crate) use self::writer::Occurrence;
+pub(crate) use self::writer::Heading;
 pub use self::writer::Writer;

@@ -7,7 +7,7 @@ use std::thread;
 use super::area::Area;
 use super::format::{Domain, EventId};
 use super::stamp::Moment;
-use super::writer::{Occurrence, Writer, count_unrecorded, is_on};
+use super::writer::{Heading, Occurrence, Writer, count_unrecorded, is_on};
 
 thread_local! {
     static WRITERS: RefCell<Writers> = const { RefCell::new(Writers::NONE) };
@@ -117,21 +117,84 @@ impl Recorder {
         arguments: [u64; 3],
     ) {
         if self.is_on(event) {
-            let occurrence = Occurrence {
+            let heading = Heading {
                 event,
                 domain,
                 correspondent,
+            };
+            let occurrence = Occurrence {
+                heading,
                 counter,
                 arguments,
             };
-            self.record_on(&occurrence, None);
+            self.record_now(&occurrence);
         }
     }
 
-    /// The same of an event that is on, as whoever calls it knows, and that happens now, unless it is said when it did:
-    /// what happens at once needs the counter read only once.
     #[inline(never)]
-    pub(crate) fn record_on(&self, occurrence: &Occurrence, at: Option<Moment>) {
+    fn record_now(&self, occurrence: &Occurrence) {
+        self.write(occurrence, Moment::now);
+    }
+
+    /// The same of an event that is on, as whoever calls it knows, with its three arguments and when it happened: what happens
+    /// at once needs the counter read only once.
+    // All of it in registers but the time.
+    #[cfg(feature = "transport")]
+    #[inline(never)]
+    pub(crate) fn record_on(
+        &self,
+        heading: Heading,
+        counter: u64,
+        first: u64,
+        second: u64,
+        third: u64,
+        at: Moment,
+    ) {
+        let is_written = WRITERS.try_with(|writers| {
+            let Ok(mut writers) = writers.try_borrow_mut() else {
+                return false;
+            };
+            match &mut writers.first {
+                Some(Known {
+                    area,
+                    writer: Some(writer),
+                }) if Arc::ptr_eq(area, &self.area) => {
+                    writer.write_usual(heading, counter, [first, second, third], at)
+                }
+                _ => false,
+            }
+        });
+        if !matches!(is_written, Ok(true)) {
+            self.record_unusual(heading, counter, first, second, third, at);
+        }
+    }
+
+    #[cfg(feature = "transport")]
+    #[cold]
+    #[inline(never)]
+    fn record_unusual(
+        &self,
+        heading: Heading,
+        counter: u64,
+        first: u64,
+        second: u64,
+        third: u64,
+        at: Moment,
+    ) {
+        let occurrence = Occurrence {
+            heading,
+            counter,
+            arguments: [first, second, third],
+        };
+        self.write(&occurrence, || at);
+    }
+
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a row is written in not much more time than a call takes"
+    )]
+    fn write(&self, occurrence: &Occurrence, at: impl FnOnce() -> Moment) {
         // A thread that ends has none any more, and one that records while it records has it in use: neither can be here but for
         // an event within another's, of which there are none.
         let recorded = WRITERS.try_with(|writers| {

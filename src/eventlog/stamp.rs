@@ -74,7 +74,6 @@ pub(super) fn tick() -> u64 {
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    #[cfg(feature = "transport")]
     #[inline]
     pub(crate) fn now() -> Self {
         Self(cycles())

@@ -41,17 +41,23 @@ enum Layout {
     Other,
 }
 
-/// What a row may hold but its time.
+/// What a row is of. It fits a register.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Occurrence {
+pub(crate) struct Heading {
     pub(crate) event: EventId,
     pub(crate) domain: Domain,
     /// Another domain that it concerns.
     pub(crate) correspondent: Domain,
+}
+
+/// What a row may hold but its time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Occurrence {
+    pub(super) heading: Heading,
     /// What the event's kind says.
-    pub(crate) counter: u64,
+    pub(super) counter: u64,
     /// Whatever else the event has to say.
-    pub(crate) arguments: [u64; 3],
+    pub(super) arguments: [u64; 3],
 }
 
 /// The only producer of one part of a log area. It is of the thread that writes with it; others have their own.
@@ -123,10 +129,13 @@ impl Writer {
         arguments: [u64; 3],
     ) {
         if self.is_on(event) {
-            self.record_on(&Occurrence {
+            let heading = Heading {
                 event,
                 domain,
                 correspondent,
+            };
+            self.record_on(&Occurrence {
+                heading,
                 counter,
                 arguments,
             });
@@ -135,22 +144,72 @@ impl Writer {
 
     #[inline(never)]
     fn record_on(&mut self, occurrence: &Occurrence) {
-        self.write(occurrence, None);
+        self.write(occurrence, Moment::now);
     }
 
-    /// What becomes of an event that goes somewhere, and happens now, unless it is said when it did.
+    /// A row of an event each of which becomes one, with all fields, in the first log, as the one before it. False if it is another,
+    /// which is not written then.
+    #[cfg(feature = "transport")]
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "a row is written in not much more time than a call takes"
     )]
-    pub(super) fn write(&mut self, occurrence: &Occurrence, at: Option<Moment>) {
-        let Occurrence {
+    pub(super) fn write_usual(
+        &mut self,
+        heading: Heading,
+        counter: u64,
+        [first, second, third]: [u64; 3],
+        at: Moment,
+    ) -> bool {
+        let Heading {
             event,
             domain,
             correspondent,
-            ..
-        } = *occurrence;
+        } = heading;
+        let Some(ring) = &mut self.first else {
+            return false;
+        };
+        if domain.index() >= self.domains || event.index() >= self.events {
+            return false;
+        }
+        let lines = self.area.lines();
+        let place = Shape::place(event.index(), domain.index(), self.events);
+        let route = word(lines, self.routes_at + place).load(Ordering::Relaxed);
+        let code = lines[ring.description].0[log::FORMAT % LINE].load(Ordering::Relaxed);
+        if route != Route::FIRST || code != ring.code || ring.layout != Layout::All {
+            return false;
+        }
+        let (event, domain) = (event.0.into(), domain.0.into());
+        let (correspondent, time) = (correspondent.0.into(), at.cycles());
+        ring.put(
+            lines,
+            [
+                event,
+                domain,
+                correspondent,
+                time,
+                first,
+                second,
+                third,
+                counter,
+            ],
+        );
+        true
+    }
+
+    /// What becomes of an event that goes somewhere and happened at a moment, which is asked for if its row has the time.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a row is written in not much more time than a call takes"
+    )]
+    pub(super) fn write(&mut self, occurrence: &Occurrence, at: impl FnOnce() -> Moment) {
+        let Heading {
+            event,
+            domain,
+            correspondent,
+        } = occurrence.heading;
         if domain.index() >= self.domains || event.index() >= self.events {
             return;
         }
@@ -172,7 +231,7 @@ impl Writer {
         if code != ring.code {
             ring.begin(&self.area, number, code);
         }
-        let time = || at.map_or_else(stamp::cycles, Moment::cycles);
+        let time = || at().cycles();
         let (event, domain) = (event.0.into(), domain.0.into());
         let correspondent = correspondent.0.into();
         let Occurrence {
@@ -199,7 +258,7 @@ impl Writer {
                     ],
                 );
             }
-            Layout::Other => ring.append(lines, occurrence, at, &mut self.stamps),
+            Layout::Other => ring.append(lines, occurrence, time, &mut self.stamps),
         }
     }
 }
@@ -268,7 +327,7 @@ impl Ring {
         &mut self,
         lines: &[Line],
         occurrence: &Occurrence,
-        at: Option<Moment>,
+        cycles: impl FnOnce() -> u64,
         stamps: &mut u64,
     ) {
         let format = self.format;
@@ -279,7 +338,7 @@ impl Ring {
                 *stamps
             }
             Stamp::Tick => stamp::tick(),
-            Stamp::Cycles => at.map_or_else(stamp::cycles, Moment::cycles),
+            Stamp::Cycles => cycles(),
         };
         let register = &lines[self.register].0;
         let mut at = self.start + ((self.index & self.mask) << self.shift) as usize;
@@ -303,9 +362,10 @@ impl Ring {
                 at += 1;
             }
         };
-        put(fields.contain(Fields::EVENT), occurrence.event.0.into());
-        put(fields.contain(Fields::DOMAIN), occurrence.domain.0.into());
-        let correspondent = occurrence.correspondent.0.into();
+        let heading = occurrence.heading;
+        put(fields.contain(Fields::EVENT), heading.event.0.into());
+        put(fields.contain(Fields::DOMAIN), heading.domain.0.into());
+        let correspondent = heading.correspondent.0.into();
         put(fields.contain(Fields::CORRESPONDENT), correspondent);
         put(format.stamp() != Stamp::Off, stamp);
         let [first, second, third] = occurrence.arguments;

@@ -68,7 +68,7 @@ use self::limits::OpenRate;
 pub(crate) use self::limits::{DecodeTime, OpenRate};
 use self::observer::Told;
 pub use self::observer::{
-    ContextChange, DictionaryChange, MessageRun, Observation, Observations, Observer,
+    BlockDecision, ContextChange, DictionaryChange, MessageRun, Observation, Observations, Observer,
 };
 use self::path::Path;
 use self::receiver::Receiver;
@@ -446,8 +446,17 @@ impl Session {
         }
         if count > 0 {
             let bytes = queued - before;
-            stream.stats.messages_sent += count as u64;
-            stream.stats.payload_sent += (bytes - count * MESSAGE_CHARGE as usize) as u64;
+            let run = MessageRun {
+                stream: id,
+                first: stream.stats.messages_sent,
+                count: count as u64,
+                bytes: (bytes - count * MESSAGE_CHARGE as usize) as u64,
+            };
+            stream.stats.messages_sent += run.count;
+            stream.stats.payload_sent += run.bytes;
+            if let Some(observer) = self.sender.told.of(Observations::MESSAGES_QUEUED) {
+                observer.messages_queued(run);
+            }
             send.queued_bytes += bytes;
             send.in_parts = in_parts;
             let dictionaries = &mut self.sender.dictionaries;
@@ -477,11 +486,21 @@ impl Session {
 
     /// Takes the next message of a stream. Call [`Self::release`] when the application is done with it.
     pub fn recv(&mut self, id: StreamId) -> Option<Message> {
-        let message = self.streams.find(id)?.recv.queue.pop_front();
-        if message.is_none() {
+        let stream = self.streams.find(id)?;
+        let waiting = stream.waiting(id);
+        let Some(message) = stream.recv.queue.pop_front() else {
             self.streams.remove_if_over(id);
-        }
-        message
+            return None;
+        };
+        let bytes = message.payload.len() as u64;
+        stream.recv.queue_bytes -= bytes;
+        let count = 1;
+        self.tell_taken(waiting.map(|all| MessageRun {
+            count,
+            bytes,
+            ..all
+        }));
+        Some(message)
     }
 
     /// Moves all messages of a stream to the end of `into`, as [`Self::recv`] would one by one.
@@ -489,13 +508,23 @@ impl Session {
         let Some(stream) = self.streams.find(id) else {
             return;
         };
-        let queue = &mut stream.recv.queue;
+        let run = stream.waiting(id);
+        let recv = &mut stream.recv;
+        recv.queue_bytes = 0;
         if into.is_empty() {
-            core::mem::swap(queue, into);
+            core::mem::swap(&mut recv.queue, into);
         } else {
-            into.append(queue);
+            into.append(&mut recv.queue);
         }
         self.streams.remove_if_over(id);
+        self.tell_taken(run);
+    }
+
+    fn tell_taken(&self, messages: Option<MessageRun>) {
+        let observer = self.receiver.told.of(Observations::MESSAGES_TAKEN);
+        if let (Some(observer), Some(messages)) = (observer, messages) {
+            observer.messages_taken(messages);
+        }
     }
 
     /// Says that the application is done with messages of a stream that took so much of its window
@@ -525,7 +554,16 @@ impl Session {
                         kind: RecordKind::Part(Part::GivenUp),
                         sensitive: false,
                     });
-                    stream.stats.messages_sent += 1;
+                    let run = MessageRun {
+                        stream: id,
+                        first: stream.stats.messages_sent,
+                        count: 1,
+                        bytes: 0,
+                    };
+                    stream.stats.messages_sent += run.count;
+                    if let Some(observer) = self.sender.told.of(Observations::MESSAGES_QUEUED) {
+                        observer.messages_queued(run);
+                    }
                     self.sender.on_sendable(id, &mut stream.send);
                 }
                 self.finish_if_drained(id);
@@ -539,6 +577,7 @@ impl Session {
             let recv = &mut stream.recv;
             recv.discards = true;
             recv.queue.clear();
+            recv.queue_bytes = 0;
             if let Some(partial) = &mut recv.partial {
                 partial.drop_bytes();
             }
@@ -607,17 +646,9 @@ impl Session {
         Some(self.streams.peek(id)?.stats.messages_sent)
     }
 
-    /// The messages that [`Self::recv`] would give of a stream; `None` if it would give none.
+    /// The messages that [`Self::recv_all`] would give of a stream; `None` if it would give none.
     pub fn messages_waiting(&self, id: StreamId) -> Option<MessageRun> {
-        let stream = self.streams.peek(id)?;
-        let queue = &stream.recv.queue;
-        let count = queue.len() as u64;
-        (count > 0).then(|| MessageRun {
-            stream: id,
-            first: stream.stats.messages_received.saturating_sub(count),
-            count,
-            bytes: queue.iter().map(|it| it.payload.len() as u64).sum(),
-        })
+        self.streams.peek(id)?.waiting(id)
     }
 
     /// What this session knows of the way to its peer and of the codecs, for the next session with

@@ -12,9 +12,114 @@ use crate::units::BytesPerSec;
 use crate::wire::{GroupId, Slot, StreamId};
 
 /// Is told what a session does, in the order and on the thread in which it does it. It should not take long: the session waits.
+///
+/// What happens to each block and message is told by methods of its own, which all come to [`Self::observe`] unless they are
+/// implemented too: by who has no time to put it together and take it apart again.
 pub trait Observer: fmt::Debug + Send + Sync {
     /// Something happened just now.
     fn observe(&self, observation: &Observation);
+
+    /// [`Observation::MessagesQueued`].
+    #[inline]
+    fn messages_queued(&self, messages: MessageRun) {
+        self.observe(&Observation::MessagesQueued { messages });
+    }
+
+    /// [`Observation::Decided`].
+    #[inline]
+    fn decided(&self, block: u64, decision: &BlockDecision) {
+        let decision = *decision;
+        self.observe(&Observation::Decided { block, decision });
+    }
+
+    /// [`Observation::MessagesEncoded`].
+    #[inline]
+    fn messages_encoded(&self, block: u64, messages: MessageRun) {
+        self.observe(&Observation::MessagesEncoded { block, messages });
+    }
+
+    /// [`Observation::BlockEncoded`].
+    #[inline]
+    fn block_encoded(
+        &self,
+        block: u64,
+        arm: Arm,
+        plain_len: usize,
+        wire_len: usize,
+        encode: Duration,
+    ) {
+        self.observe(&Observation::BlockEncoded {
+            block,
+            arm,
+            plain_len,
+            wire_len,
+            encode,
+        });
+    }
+
+    /// [`Observation::BlocksWritten`].
+    #[inline]
+    fn blocks_written(&self, first: u64, count: u64) {
+        self.observe(&Observation::BlocksWritten { first, count });
+    }
+
+    /// [`Observation::BlocksAcknowledged`].
+    #[inline]
+    fn blocks_acknowledged(&self, first: u64, count: u64) {
+        self.observe(&Observation::BlocksAcknowledged { first, count });
+    }
+
+    /// [`Observation::BlockReceived`].
+    #[inline]
+    fn block_received(&self, block: u64, codec: CodecId, body_len: usize) {
+        self.observe(&Observation::BlockReceived {
+            block,
+            codec,
+            body_len,
+        });
+    }
+
+    /// [`Observation::BlockDecoded`].
+    #[inline]
+    fn block_decoded(&self, block: u64, plain_len: usize, decode: Duration) {
+        self.observe(&Observation::BlockDecoded {
+            block,
+            plain_len,
+            decode,
+        });
+    }
+
+    /// [`Observation::MessagesDecoded`].
+    #[inline]
+    fn messages_decoded(&self, block: u64, messages: MessageRun) {
+        self.observe(&Observation::MessagesDecoded { block, messages });
+    }
+
+    /// [`Observation::MessagesTaken`].
+    #[inline]
+    fn messages_taken(&self, messages: MessageRun) {
+        self.observe(&Observation::MessagesTaken { messages });
+    }
+}
+
+/// How a block is to go out, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockDecision {
+    /// Whose messages the block begins with.
+    pub stream: StreamId,
+    /// What it is to be encoded with.
+    pub arm: Arm,
+    /// Why.
+    pub reason: Reason,
+    /// What that is estimated to cost: time until the block has arrived, and what others pay for it, as the policy weighs it. Zero
+    /// from policies that do not estimate.
+    pub expected: Duration,
+    /// Plain bytes that it was expected to have.
+    pub plain_len: usize,
+    /// Codec time granted to the session; `None` without a limit.
+    pub budget: Option<BudgetRate>,
+    /// Whether any of it was left.
+    pub budget_left: bool,
 }
 
 /// Messages of one stream that follow one another. Each direction of a stream counts its own from 0, over all connections of a session.
@@ -61,8 +166,12 @@ impl Observations {
     pub const CONTEXT: Self = Self(1 << 10);
     /// [`Observation::Dictionary`].
     pub const DICTIONARY: Self = Self(1 << 11);
+    /// [`Observation::MessagesQueued`].
+    pub const MESSAGES_QUEUED: Self = Self(1 << 12);
+    /// [`Observation::MessagesTaken`].
+    pub const MESSAGES_TAKEN: Self = Self(1 << 13);
     /// All of them.
-    pub const ALL: Self = Self((1 << 12) - 1);
+    pub const ALL: Self = Self((1 << 14) - 1);
 
     /// Whether these have all of `others`.
     #[inline]
@@ -83,25 +192,17 @@ impl BitOr for Observations {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Observation {
+    /// Messages were given to [`Session::send`](super::Session::send) or its like, and wait for a block.
+    MessagesQueued {
+        /// Which of one stream.
+        messages: MessageRun,
+    },
     /// It was decided how the next block goes out.
     Decided {
         /// The block.
         block: u64,
-        /// Whose messages it begins with.
-        stream: StreamId,
-        /// What it is to be encoded with.
-        arm: Arm,
-        /// Why.
-        reason: Reason,
-        /// What that is estimated to cost: time until the block has arrived, and what others pay for it, as the policy weighs it. Zero
-        /// from policies that do not estimate.
-        expected: Duration,
-        /// Plain bytes that it was expected to have.
-        plain_len: usize,
-        /// Codec time granted to the session; `None` without a limit.
-        budget: Option<BudgetRate>,
-        /// Whether any of it was left.
-        budget_left: bool,
+        /// How.
+        decision: BlockDecision,
     },
     /// Messages have become part of a block, which is in the output now.
     MessagesEncoded {
@@ -162,6 +263,11 @@ pub enum Observation {
         /// Which of one stream; of a message in several blocks, the last one tells.
         messages: MessageRun,
     },
+    /// Messages were taken by [`Session::recv`](super::Session::recv) or its like.
+    MessagesTaken {
+        /// Which of one stream.
+        messages: MessageRun,
+    },
     /// The codec time granted to the session has changed; `None` is no limit.
     BudgetChanged {
         /// Before.
@@ -210,6 +316,7 @@ impl Observation {
     /// Which kind it is of.
     pub const fn kind(&self) -> Observations {
         match self {
+            Self::MessagesQueued { .. } => Observations::MESSAGES_QUEUED,
             Self::Decided { .. } => Observations::DECIDED,
             Self::MessagesEncoded { .. } => Observations::MESSAGES_ENCODED,
             Self::BlockEncoded { .. } => Observations::BLOCK_ENCODED,
@@ -218,6 +325,7 @@ impl Observation {
             Self::BlockReceived { .. } => Observations::BLOCK_RECEIVED,
             Self::BlockDecoded { .. } => Observations::BLOCK_DECODED,
             Self::MessagesDecoded { .. } => Observations::MESSAGES_DECODED,
+            Self::MessagesTaken { .. } => Observations::MESSAGES_TAKEN,
             Self::BudgetChanged { .. } => Observations::BUDGET_CHANGED,
             Self::RoundTrip { .. } => Observations::ROUND_TRIP,
             Self::Context { .. } => Observations::CONTEXT,
@@ -286,13 +394,19 @@ impl Told {
         self.wanted.contain(kind)
     }
 
-    /// Tells something of this kind, which is found out only if it is wanted.
+    /// Who is to be told of something of this kind, which is found out only if it is wanted.
+    #[inline]
+    pub(super) fn of(&self, kind: Observations) -> Option<&dyn Observer> {
+        if !self.wants(kind) {
+            return None;
+        }
+        self.observer.as_deref()
+    }
+
+    /// Tells something of this kind.
     #[inline]
     pub(super) fn tell(&self, kind: Observations, what: impl FnOnce() -> Observation) {
-        if !self.wants(kind) {
-            return;
-        }
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = self.of(kind) {
             let what = what();
             debug_assert_eq!(what.kind(), kind);
             observer.observe(&what);

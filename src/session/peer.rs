@@ -296,9 +296,10 @@ impl Session {
             .on_ack(now, ack, position, &mut known.rtt, &mut known.link)?;
         let count = self.sender.inflight.blocks_acked() - first;
         if count > 0 {
-            let acknowledged = Observation::BlocksAcknowledged { first, count };
-            let kind = Observations::BLOCKS_ACKNOWLEDGED;
-            self.sender.told.tell(kind, || acknowledged);
+            let told = &self.sender.told;
+            if let Some(observer) = told.of(Observations::BLOCKS_ACKNOWLEDGED) {
+                observer.blocks_acknowledged(first, count);
+            }
         }
         self.sender.flight.on_ack();
         ack.decoded

@@ -456,13 +456,9 @@ impl Receiver {
         let number = self.blocks_found;
         self.blocks_found += 1;
         let body_len = header.body_len;
-        self.told.tell(Observations::BLOCK_RECEIVED, || {
-            Observation::BlockReceived {
-                block: number,
-                codec,
-                body_len,
-            }
-        });
+        if let Some(observer) = self.told.of(Observations::BLOCK_RECEIVED) {
+            observer.block_received(number, codec, body_len);
+        }
         if header.epoch.is_some() {
             self.tell_context(ContextChange::Reset, slot, group, Some(codec));
         }

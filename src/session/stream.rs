@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use bytes::Bytes;
 
 use super::credit::StreamCredit;
+use super::observer::MessageRun;
 use super::partial::Partial;
 use super::stats::StreamStats;
 use crate::control::{Policy, Texture, TextureLook};
@@ -44,6 +45,19 @@ pub(super) struct Stream {
     pub(super) latest_block: (usize, Texture),
     pub(super) texture_look: TextureLook,
     pub(super) stats: StreamStats,
+}
+
+impl Stream {
+    /// Messages that wait for the application, if any do.
+    pub(super) fn waiting(&self, id: StreamId) -> Option<MessageRun> {
+        let count = self.recv.queue.len() as u64;
+        (count > 0).then(|| MessageRun {
+            stream: id,
+            first: self.stats.messages_received.saturating_sub(count),
+            count,
+            bytes: self.recv.queue_bytes,
+        })
+    }
 }
 
 /// The class of traffic that a stream's messages belong to, known once something is sent on it.
@@ -260,6 +274,8 @@ impl SendStream {
 #[derive(Debug)]
 pub(super) struct RecvStream {
     pub(super) queue: VecDeque<Message>,
+    /// Payload in it.
+    pub(super) queue_bytes: u64,
     pub(super) partial: Option<Partial>,
     /// The message that came last has parts to come.
     pub(super) in_parts: bool,
@@ -290,6 +306,7 @@ impl RecvStream {
     pub(super) fn new(now: Time, window: u64) -> Self {
         Self {
             queue: VecDeque::new(),
+            queue_bytes: 0,
             partial: None,
             in_parts: false,
             ended: None,

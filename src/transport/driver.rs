@@ -2,7 +2,6 @@
 
 mod farewell;
 mod lanes;
-mod queued;
 mod work;
 mod writing;
 
@@ -21,7 +20,6 @@ use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
 use self::farewell::Farewell;
-use self::queued::QueuedRun;
 pub(super) use self::work::max_turn;
 use self::work::{Done, steps_aside};
 use super::SessionEvents;
@@ -88,7 +86,6 @@ pub(super) struct Driver<I> {
     session: Session,
     shared: Arc<Shared>,
     events: SessionEvents,
-    queued: QueuedRun,
     /// If the connection may have several.
     lane: Option<Arc<dyn Lane>>,
     node: Arc<NodeShared>,
@@ -146,7 +143,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             session,
             lane: shared.lane.get().cloned(),
             events: shared.events.get().cloned().unwrap_or_default(),
-            queued: QueuedRun::default(),
             shared,
             node,
             now: clock.now(),
@@ -268,11 +264,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         let mut commands = core::mem::take(&mut self.commands);
         let since = self.shared.take_commands(&mut commands, cx.waker());
         let any = !commands.is_empty();
-        self.begin_queued(since);
+        self.events.take_since(since);
         for command in commands.drain(..) {
             self.on_command(command);
         }
-        self.end_queued();
         self.commands = commands;
         any
     }
@@ -304,8 +299,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 let _ = reply.send(result);
             }
             Command::Drop { stream } => {
-                // It may be the last that the session knows of it.
-                self.end_queued();
                 self.session.finish(stream);
                 self.session.discard(stream);
                 self.streams.remove(&stream);
@@ -354,12 +347,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             return;
         };
         let messages = &mut self.outgoing;
-        let taken = stream.outbox.take(messages);
+        stream.outbox.take(messages);
         // The handle has reserved the room; a session that is over drops messages.
         let _ = self.session.send_all(id, messages);
-        if messages.is_empty() {
-            self.count_queued(id, taken);
-        } else {
+        if !messages.is_empty() {
             let dropped = messages.drain(..).map(|it| it.queued_len()).sum();
             stream.outbox.give_back(dropped);
             stream.outbox.close();
@@ -582,10 +573,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     fn deliver(&mut self, id: StreamId) {
-        let delivered = self.events.wants_delivered();
-        let delivered = delivered
-            .then(|| self.session.messages_waiting(id))
-            .flatten();
         let released = if let Some(stream) = self.streams.get(&id) {
             let short = self.session.is_short_of_memory();
             stream.deliver(short, |into| self.session.recv_all(id, into))
@@ -594,9 +581,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             self.session.recv_all(id, &mut dropped);
             dropped.iter().map(Message::charge).sum()
         };
-        if let Some(run) = delivered {
-            queued::in_rows(run, |run| self.events.delivered(run));
-        }
         if released > 0 {
             self.session.release(id, released);
         }

@@ -25,8 +25,6 @@ pub(super) enum Refused {
 struct State {
     /// What the driver has not taken.
     messages: VecDeque<Outgoing>,
-    /// Payload bytes of those.
-    payload: usize,
     /// How many the driver has taken.
     count_taken: u64,
     /// Bytes taken that are not yet in a block.
@@ -36,13 +34,6 @@ struct State {
     /// Somebody sends a message in parts: there is room for those and for replies only.
     in_parts: bool,
     is_closed: bool,
-}
-
-/// What the driver has taken at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) messages: usize,
-    pub(super) payload: usize,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +75,6 @@ impl Outbox {
             None
         };
         state.taken += len;
-        state.payload += message.payload.len();
         let before = state.count_taken + state.messages.len() as u64;
         state.messages.push_back(message);
         drop(state);
@@ -131,7 +121,6 @@ impl Outbox {
                 None
             };
             state.taken += payload + count * MESSAGE_CHARGE as usize;
-            state.payload += payload;
             let taken = messages.drain(..count).map(|payload| Outgoing {
                 payload,
                 kind: RecordKind::Message,
@@ -221,14 +210,10 @@ impl Outbox {
     }
 
     /// Swaps what is here into `into`, which is empty.
-    pub(super) fn take(&self, into: &mut VecDeque<Outgoing>) -> Taken {
+    pub(super) fn take(&self, into: &mut VecDeque<Outgoing>) {
         let mut state = lock(&self.state);
         core::mem::swap(&mut state.messages, into);
         state.count_taken += into.len() as u64;
-        Taken {
-            messages: into.len(),
-            payload: core::mem::take(&mut state.payload),
-        }
     }
 
     /// `len` bytes have left the queue.
@@ -332,20 +317,18 @@ mod tests {
                     .expect("there is room");
             }
             assert_eq!(told.load(Ordering::Relaxed), round);
-            let expected = Taken {
-                messages: 4,
-                payload: 6,
-            };
-            assert_eq!(outbox.take(&mut taken), expected);
+            outbox.take(&mut taken);
             let lens: Vec<_> = taken.drain(..).map(|it| it.payload.len()).collect();
             assert_eq!(lens, [0, 1, 2, 3]);
         }
         let ended = outbox.try_put(message(7), 1 << 20, || Err(DriverEnded));
         assert_eq!(ended.map_err(|(why, _)| why), Err(Refused::Closed));
-        assert_eq!(outbox.take(&mut taken).messages, 0);
+        outbox.take(&mut taken);
+        assert_eq!(taken.len(), 0);
         put(&outbox, 5, 1 << 20).expect("there is room");
         outbox.abandon();
-        assert_eq!(outbox.take(&mut taken).messages, 0);
+        outbox.take(&mut taken);
+        assert_eq!(taken.len(), 0);
     }
 
     /// One that missed its wake-up would wait for ever.
@@ -377,7 +360,7 @@ mod tests {
         }
         assert_eq!(count, SENDERS * ROUNDS);
         let state = lock(&outbox.state);
-        assert_eq!((state.taken, state.waiting, state.payload), (0, 0, 0));
+        assert_eq!((state.taken, state.waiting), (0, 0));
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::clock::Clock;
 use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
-use crate::session::{MessageRun, Role, Session};
+use crate::session::{Role, Session};
 use crate::units::{CpuLoad, Time};
 use crate::wire::StreamId;
 
@@ -43,19 +43,9 @@ impl SessionEvents {
         None
     }
 
-    pub(super) const fn wants_queued(&self) -> bool {
-        false
-    }
-
-    pub(super) const fn wants_delivered(&self) -> bool {
-        false
-    }
+    pub(super) const fn take_since(&self, _: Option<Moment>) {}
 
     pub(super) const fn on_stream(&self, _: StreamId, _: &str) {}
-
-    pub(super) const fn queued(&self, _: &MessageRun, _: Option<Moment>) {}
-
-    pub(super) const fn delivered(&self, _: &MessageRun) {}
 
     pub(super) const fn handed_over(&self) -> Option<Time> {
         None

@@ -5,14 +5,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::pinned::is_pinning;
-use super::records::{
-    Alike, Delivered, FirstStream, deliver_alike, deliver_record, delivered_by, tell_run,
-};
+use super::records::{Delivered, FirstStream, deliver_alike, deliver_record};
 use super::{BlockState, Group, Inbound, Receiver};
 use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
-use crate::session::observer::{MessageRun, Observation, Observations};
-use crate::session::stream::Streams;
+use crate::session::observer::{MessageRun, Observations, Told};
+use crate::session::stream::{Stream, Streams};
 use crate::wire::{BlockHeader, Control, GroupId, StreamId, WireError};
 
 impl Receiver {
@@ -55,12 +53,9 @@ impl Receiver {
                 }) => {
                     let company = (group, is_closed);
                     let plain = (bytes, pinned, crc);
-                    self.told
-                        .tell(Observations::BLOCK_DECODED, || Observation::BlockDecoded {
-                            block: number,
-                            plain_len: plain.0.len(),
-                            decode,
-                        });
+                    if let Some(observer) = self.told.of(Observations::BLOCK_DECODED) {
+                        observer.block_decoded(number, plain.0.len(), decode);
+                    }
                     self.deliver_block(&header, company, plain, streams, credit, events)?;
                 }
                 _ => return Ok(None),
@@ -102,7 +97,8 @@ impl Receiver {
         let max_message = self.limits.max_message as u64;
         let block_len = plain.len();
         let mut first = FirstStream::default();
-        let mut run: Option<MessageRun> = None;
+        let mut run: Option<Run> = None;
+        let is_told = self.told.wants(Observations::MESSAGES_DECODED);
         loop {
             let continues = |id: StreamId| {
                 streams
@@ -121,16 +117,15 @@ impl Receiver {
             {
                 record.payload = Bytes::copy_from_slice(&record.payload);
             }
-            let part = self
-                .told
-                .wants(Observations::MESSAGES_DECODED)
-                .then(|| delivered_by(&record, streams))
-                .flatten();
             let id = record.stream;
-            let delivered = deliver_record(record, max_message, streams, credit, events)?;
-            let alike = if delivered == Delivered::Queued {
+            let stream = streams.find(id).ok_or(WireError::Unexpected {
+                what: "a message on a stream that is not open",
+            })?;
+            let before = is_told.then(|| Totals::of(stream));
+            let delivered = deliver_record(record, max_message, stream, credit, events)?;
+            if delivered == Delivered::Queued {
                 let (reader, lens) = (&group.reader, (max_message, pinned));
-                deliver_alike(id, &mut plain, (reader, &mut first), lens, streams, credit)?
+                deliver_alike(stream, &mut plain, (reader, &mut first), lens, credit)?;
             } else {
                 if delivered == Delivered::Refused {
                     self.to_stop.push(id);
@@ -138,31 +133,21 @@ impl Receiver {
                 if self.to_credit.last() != Some(&id) {
                     self.to_credit.push(id);
                 }
-                Alike::default()
-            };
-            let is_taken = |_: &_| {
-                // What is queued needs no looking for its stream.
-                delivered == Delivered::Queued
-                    || streams
-                        .peek(id)
-                        .is_some_and(|stream| stream.recv.refused.is_none())
-            };
-            if let Some((stream, bytes)) = part.filter(is_taken) {
-                if let Some(done) = run.take_if(|run| run.stream != stream) {
-                    tell_run(&self.told, self.blocks, done, streams);
+            }
+            if let Some(before) = before {
+                let now = Totals::of(stream);
+                match &mut run {
+                    Some(run) if run.stream == id => run.now = now,
+                    _ => {
+                        if let Some(done) = run.replace(Run::new(id, before, now)) {
+                            done.tell(&self.told, self.blocks);
+                        }
+                    }
                 }
-                let run = run.get_or_insert(MessageRun {
-                    stream,
-                    first: 0,
-                    count: 0,
-                    bytes: 0,
-                });
-                run.count += 1 + alike.messages as u64;
-                run.bytes += bytes + alike.bytes as u64;
             }
         }
-        if let Some(run) = run {
-            tell_run(&self.told, self.blocks, run, streams);
+        if let Some(done) = run {
+            done.tell(&self.told, self.blocks);
         }
         self.blocks += 1;
         self.frames += 1;
@@ -171,5 +156,59 @@ impl Receiver {
             self.first_unacked_at = Some(self.last_block_at);
         }
         Ok(())
+    }
+}
+
+/// What a stream has received so far.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    messages: u64,
+    bytes: u64,
+}
+
+impl Totals {
+    const fn of(stream: &Stream) -> Self {
+        Self {
+            messages: stream.stats.messages_received,
+            bytes: stream.stats.payload_received,
+        }
+    }
+}
+
+/// Messages of one stream that a block has brought, one after another.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    stream: StreamId,
+    before: Totals,
+    now: Totals,
+}
+
+impl Run {
+    const fn new(stream: StreamId, before: Totals, now: Totals) -> Self {
+        Self {
+            stream,
+            before,
+            now,
+        }
+    }
+
+    fn tell(&self, told: &Told, block: u64) {
+        let Self {
+            stream,
+            before,
+            now,
+        } = *self;
+        if now.messages == before.messages {
+            return;
+        }
+        if let Some(observer) = told.of(Observations::MESSAGES_DECODED) {
+            let messages = MessageRun {
+                stream,
+                first: before.messages,
+                count: now.messages - before.messages,
+                bytes: now.bytes - before.bytes,
+            };
+            observer.messages_decoded(block, messages);
+        }
     }
 }

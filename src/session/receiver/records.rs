@@ -7,9 +7,8 @@ use bytes::Bytes;
 use super::pinned::is_pinning;
 use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
-use crate::session::observer::{MessageRun, Observation, Observations, Told};
 use crate::session::partial::Partial;
-use crate::session::stream::{Message, RecvStream, Streams};
+use crate::session::stream::{Message, RecvStream, Stream, Streams};
 use crate::wire::{
     CloseCode, MESSAGE_CHARGE, Part, Record, RecordKind, RecordReader, StreamId, WireError,
 };
@@ -68,28 +67,24 @@ impl FirstStream {
 
 /// Whole messages of one stream that followed one another, and their payload bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Alike {
-    pub(super) messages: usize,
-    pub(super) bytes: usize,
+struct Alike {
+    messages: usize,
+    bytes: usize,
 }
 
 /// Delivers the whole messages that follow one of their stream, as [`deliver_record`] would each of them: whatever there
 /// is to be said of a record, it leaves to that.
 pub(super) fn deliver_alike(
-    id: StreamId,
+    stream: &mut Stream,
     plain: &mut Bytes,
     (reader, first): (&RecordReader, &mut FirstStream),
     (max_message, pinned): (u64, usize),
-    streams: &mut Streams,
     credit: &mut RecvCredit,
-) -> Result<Alike, WireError> {
+) -> Result<(), WireError> {
     let mut alike = Alike::default();
-    let Some(stream) = streams.find(id) else {
-        return Ok(alike);
-    };
     let recv = &mut stream.recv;
     if recv.partial.is_some() || recv.queue.is_empty() || recv.drops() || recv.in_parts {
-        return Ok(alike);
+        return Ok(());
     }
     let mut room = (recv.limit - recv.received).min(credit.room());
     while let Some(longest) = room.checked_sub(MESSAGE_CHARGE) {
@@ -107,13 +102,14 @@ pub(super) fn deliver_alike(
             kind: RecordKind::Message,
         });
     }
+    recv.queue_bytes += alike.bytes as u64;
     let taken = alike.bytes as u64 + alike.messages as u64 * MESSAGE_CHARGE;
     recv.on_received(taken);
     credit.on_received(taken)?;
     stream.stats.messages_received += alike.messages as u64;
     stream.stats.payload_received += alike.bytes as u64;
     first.on_alike(alike);
-    Ok(alike)
+    Ok(())
 }
 
 /// What became of a record.
@@ -127,14 +123,14 @@ pub(super) enum Delivered {
     Refused,
 }
 
-/// Delivers a message or keeps a fragment.
+/// Delivers a message of a stream or keeps a fragment.
 ///
 /// A message that is longer than `max_message` is refused, and with it all that comes after it on its stream: what the peer has
 /// announced is known before anything is kept of it, and how long its records are is not in doubt, so that other streams need not suffer.
 pub(super) fn deliver_record(
     record: Record,
     max_message: u64,
-    streams: &mut Streams,
+    stream: &mut Stream,
     credit: &mut RecvCredit,
     events: &mut VecDeque<Event>,
 ) -> Result<Delivered, WireError> {
@@ -150,9 +146,6 @@ pub(super) fn deliver_record(
             what: "an empty fragment before the last",
         });
     }
-    let stream = streams.find(id).ok_or(WireError::Unexpected {
-        what: "a message on a stream that is not open",
-    })?;
     let recv = &mut stream.recv;
     if recv.ended.is_some() {
         return Err(WireError::Unexpected {
@@ -213,6 +206,7 @@ pub(super) fn deliver_record(
     if recv.queue.is_empty() {
         events.push_back(Event::Readable(id));
     }
+    recv.queue_bytes += message.payload.len() as u64;
     recv.queue.push_back(message);
     Ok(Delivered::Queued)
 }
@@ -283,32 +277,4 @@ pub(in crate::session) fn end(
     recv.ended = Some(code);
     recv.end_credit(credit);
     Ok(())
-}
-/// Whose message is whole with a record, and its length.
-pub(super) fn delivered_by(record: &Record, streams: &Streams) -> Option<(StreamId, u64)> {
-    if record.more {
-        return None;
-    }
-    let len = if record.kind.is_some() {
-        record.payload.len() as u64
-    } else {
-        let stream = streams.peek(record.stream)?;
-        stream.recv.partial.as_ref()?.message_len
-    };
-    Some((record.stream, len))
-}
-
-/// Messages of a block were delivered, the last of their stream's so far.
-pub(super) fn tell_run(told: &Told, block: u64, run: MessageRun, streams: &Streams) {
-    told.tell(Observations::MESSAGES_DECODED, || {
-        let stream = streams.peek(run.stream);
-        let received = stream.map_or(run.count, |stream| stream.stats.messages_received);
-        Observation::MessagesDecoded {
-            block,
-            messages: MessageRun {
-                first: received.saturating_sub(run.count),
-                ..run
-            },
-        }
-    });
 }

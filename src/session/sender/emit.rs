@@ -8,7 +8,7 @@ use crate::codecs::{Arm, Encoded};
 use crate::control::{Fed, MAX_INLINE, SentBlock, Texture};
 use crate::session::history::{HistoryAge, SlotUse};
 use crate::session::job::{EncodedBlock, JobTime};
-use crate::session::observer::{Observation, Observations};
+use crate::session::observer::Observations;
 use crate::session::path::Path;
 use crate::session::stats::StreamStats;
 use crate::session::stream::{Stream, Streams};
@@ -327,12 +327,9 @@ impl Sender {
             let Some(stream) = streams.find(member.stream) else {
                 continue;
             };
-            self.told.tell(Observations::MESSAGES_ENCODED, || {
-                Observation::MessagesEncoded {
-                    block,
-                    messages: member.run(),
-                }
-            });
+            if let Some(observer) = self.told.of(Observations::MESSAGES_ENCODED) {
+                observer.messages_encoded(block, member.run());
+            }
             let share =
                 |of: u64| (u128::from(of) * member.plain as u128 / plain_len as u128) as u64;
             stream.stats.record(
@@ -344,14 +341,9 @@ impl Sender {
             );
         }
         self.builder.members.clear();
-        self.told
-            .tell(Observations::BLOCK_ENCODED, || Observation::BlockEncoded {
-                block,
-                arm,
-                plain_len: self.builder.plain_len,
-                wire_len,
-                encode,
-            });
+        if let Some(observer) = self.told.of(Observations::BLOCK_ENCODED) {
+            observer.block_encoded(block, arm, self.builder.plain_len, wire_len, encode);
+        }
     }
 
     /// Learns from a block, for all streams and for the one whose it is; says what its level was.

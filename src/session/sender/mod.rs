@@ -28,7 +28,7 @@ use super::gain::HistoryGain;
 use super::history::{EncodeHistory, SendHistory, SlotUse};
 use super::inflight::Inflight;
 use super::job::EncodeJob;
-use super::observer::{Observation, Observations, Told};
+use super::observer::{BlockDecision, Observations, Told};
 use super::output::Output;
 use super::path::Path;
 use super::retained::Retained;
@@ -438,9 +438,8 @@ impl Sender {
         stream: StreamId,
         (plain_len, budget_left): (usize, bool),
     ) {
-        self.told
-            .tell(Observations::DECIDED, || Observation::Decided {
-                block: self.inflight.blocks_sent() + self.encodings.len() as u64,
+        if let Some(observer) = self.told.of(Observations::DECIDED) {
+            let decision = BlockDecision {
                 stream,
                 arm,
                 reason: choice.reason,
@@ -448,7 +447,10 @@ impl Sender {
                 plain_len,
                 budget: self.budget.rate(),
                 budget_left,
-            });
+            };
+            let block = self.inflight.blocks_sent() + self.encodings.len() as u64;
+            observer.decided(block, &decision);
+        }
     }
 
     /// A block was gathered that goes out with `arm`: what its streams count.
@@ -629,9 +631,9 @@ impl Sender {
             .on_written(now, position, path.known.rtt.smoothed());
         let count = self.inflight.blocks_written() - first;
         if count > 0 {
-            self.told.tell(Observations::BLOCKS_WRITTEN, || {
-                Observation::BlocksWritten { first, count }
-            });
+            if let Some(observer) = self.told.of(Observations::BLOCKS_WRITTEN) {
+                observer.blocks_written(first, count);
+            }
         }
         self.inflight
             .on_bytes_written(now, written, path.known.link.rate());

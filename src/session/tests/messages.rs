@@ -664,14 +664,18 @@ fn blocks_without_history_are_decoded_side_by_side_and_delivered_in_order() {
         let mut jobs: Vec<_> = core::iter::from_fn(|| b.session.poll_decode()).collect();
         assert_eq!(jobs.len(), 4, "{arm}: out at once");
         while let Some(job) = jobs.pop() {
-            assert_eq!(b.session.messages_waiting(id), None, "{arm}: out of turn");
+            assert_eq!(b.session.recv(id), None, "{arm}: out of turn");
             let block = b.worker.decode(job);
             let decoded = b.session.handle_decoded(block, Duration::from_micros(5));
             decoded.expect("valid");
         }
+        let mut received = VecDeque::new();
         let waiting = b.session.messages_waiting(id).expect("all of them");
-        assert_eq!(waiting.count, 4, "{arm}");
-        pair.settle();
-        assert_eq!(pair.b.payloads(id), sent, "{arm}");
+        let run = (waiting.first, waiting.count, waiting.bytes);
+        assert_eq!(run, (0, 4, 40_000), "{arm}");
+        b.session.recv_all(id, &mut received);
+        assert_eq!(b.session.messages_waiting(id), None, "{arm}");
+        let received: Vec<_> = received.iter().map(|it| &it.payload[..]).collect();
+        assert_eq!(received, sent, "{arm}");
     }
 }

@@ -215,7 +215,8 @@ fn only_what_is_wanted_is_told() {
     // Without anybody to tell there is nothing to want.
     pair.a.session.observe_only(Observations::ALL);
     pair.a.session.observe(kinds.clone());
-    let sent = Observations::DECIDED
+    let sent = Observations::MESSAGES_QUEUED
+        | Observations::DECIDED
         | Observations::MESSAGES_ENCODED
         | Observations::BLOCK_ENCODED
         | Observations::BLOCKS_WRITTEN;

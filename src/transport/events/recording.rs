@@ -17,10 +17,10 @@ use super::{
 };
 use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
-use crate::eventlog::{Domain, EventId, EventLog, Moment, Occurrence, Recorder, Timebase};
+use crate::eventlog::{Domain, EventId, EventLog, Heading, Moment, Recorder, Timebase};
 use crate::session::{
-    BuildIdHasher, ContextChange, DictionaryChange, MessageRun, Observation, Observations,
-    Observer, Role, Session,
+    BlockDecision, BuildIdHasher, ContextChange, DictionaryChange, MessageRun, Observation,
+    Observations, Observer, Role, Session,
 };
 use crate::transport::clock::Clock;
 use crate::transport::shared::lock;
@@ -97,7 +97,9 @@ impl NodeEvents {
                 Role::Acceptor => format!("from {peer}"),
             };
             Arc::new(SessionLog {
+                recorder: log.recorder.clone(),
                 domain: log.domain(&name),
+                others: log.others,
                 log: Arc::clone(log),
                 clock,
                 timebase: log.area.reader().timebase(),
@@ -105,6 +107,7 @@ impl NodeEvents {
                 streams: Mutex::default(),
                 latest: AtomicU64::new(u64::MAX),
                 switched: AtomicU64::new(u64::MAX),
+                since: Kept::default(),
                 encoded: Kept::default(),
                 decoded: Kept::default(),
             })
@@ -137,16 +140,20 @@ impl NodeEvents {
 pub(in crate::transport) struct SessionEvents(Option<Arc<SessionLog>>);
 
 struct SessionLog {
+    recorder: Recorder,
+    connection: u32,
+    domain: Domain,
+    others: Domain,
     log: Arc<Log>,
     clock: Clock,
     timebase: Timebase,
-    connection: u32,
-    domain: Domain,
     streams: Mutex<HashMap<StreamId, Domain, BuildIdHasher>>,
     /// The stream that was asked for last and its domain, so that most need not look: `stream << 16 | domain`.
     latest: AtomicU64,
     /// What the recorder said of its switches when the session was last told what is wanted.
     switched: AtomicU64,
+    /// When the first of the messages came that are being queued.
+    since: Kept,
     /// When the block was encoded of whose messages it is told, which comes first.
     encoded: Kept,
     /// When the block was decoded whose first messages are to come.
@@ -160,15 +167,21 @@ struct Kept(AtomicU64);
 
 impl Kept {
     #[inline]
-    fn set(&self, at: Moment) {
-        self.0.store(at.cycles(), Ordering::Relaxed);
+    fn set(&self, at: Option<Moment>) {
+        self.0
+            .store(at.map_or(0, Moment::cycles), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn get(&self) -> Option<Moment> {
+        Moment::from_cycles(self.0.load(Ordering::Relaxed))
     }
 
     #[inline]
     fn take(&self) -> Option<Moment> {
-        let cycles = self.0.load(Ordering::Relaxed);
-        self.0.store(0, Ordering::Relaxed);
-        Moment::from_cycles(cycles)
+        let at = self.get();
+        self.set(None);
+        at
     }
 }
 
@@ -192,7 +205,7 @@ impl SessionEvents {
     #[inline]
     pub(in crate::transport) fn keep_up(&self, session: &mut Session) {
         let Some(log) = &self.0 else { return };
-        let switched = log.log.recorder.switched();
+        let switched = log.recorder.switched();
         if switched != log.switched.load(Ordering::Relaxed) {
             // Before what is on is looked at: what is switched after that is seen next time.
             log.switched.store(switched, Ordering::Relaxed);
@@ -203,19 +216,16 @@ impl SessionEvents {
     /// The time, if it is of use for messages that are about to be queued.
     #[inline]
     pub(in crate::transport) fn queued_at(&self) -> Option<Moment> {
-        self.wants_queued().then(Moment::now)
+        let log = self.0.as_ref()?;
+        log.wants(MESSAGE_QUEUED).then(Moment::now)
     }
 
+    /// Messages are about to be queued, the first of which came at `since`.
     #[inline]
-    pub(in crate::transport) fn wants_queued(&self) -> bool {
-        self.0.as_ref().is_some_and(|log| log.wants(MESSAGE_QUEUED))
-    }
-
-    #[inline]
-    pub(in crate::transport) fn wants_delivered(&self) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|log| log.wants(MESSAGE_DELIVERED))
+    pub(in crate::transport) fn take_since(&self, since: Option<Moment>) {
+        if let Some(log) = &self.0 {
+            log.since.set(since);
+        }
     }
 
     pub(in crate::transport) fn on_stream(&self, id: StreamId, name: &str) {
@@ -227,21 +237,6 @@ impl SessionEvents {
                 streams.clear();
             }
             streams.insert(id, domain);
-        }
-    }
-
-    /// The driver has taken messages, the first of which came to it at `since`.
-    pub(in crate::transport) fn queued(&self, run: &MessageRun, since: Option<Moment>) {
-        if let Some(log) = &self.0 {
-            let now = Moment::now();
-            let waited = since.map_or(0, |since| log.timebase.nanos_between(since, now));
-            log.messages(MESSAGE_QUEUED, run, waited, Some(now));
-        }
-    }
-
-    pub(in crate::transport) fn delivered(&self, run: &MessageRun) {
-        if let Some(log) = &self.0 {
-            log.messages(MESSAGE_DELIVERED, run, 0, None);
         }
     }
 
@@ -293,7 +288,7 @@ impl SessionEvents {
 impl SessionLog {
     #[inline]
     fn wants(&self, event: EventId) -> bool {
-        self.log.recorder.is_on(event)
+        self.recorder.is_on(event)
     }
 
     /// What rows are made of.
@@ -302,6 +297,7 @@ impl SessionLog {
         use Observations as O;
         // What tells when a row's moment is over is wanted with it.
         let kinds: [(O, &[EventId]); _] = [
+            (O::MESSAGES_QUEUED, &[MESSAGE_QUEUED]),
             (O::DECIDED, &[BLOCK_DECIDED]),
             (O::MESSAGES_ENCODED, &[MESSAGE_ENCODED]),
             (O::BLOCK_ENCODED, &[BLOCK_ENCODED, MESSAGE_ENCODED]),
@@ -310,6 +306,7 @@ impl SessionLog {
             (O::BLOCK_RECEIVED, &[BLOCK_RECEIVED]),
             (O::BLOCK_DECODED, &[BLOCK_DECODED, MESSAGE_DECODED]),
             (O::MESSAGES_DECODED, &[MESSAGE_DECODED]),
+            (O::MESSAGES_TAKEN, &[MESSAGE_DELIVERED]),
             (O::BUDGET_CHANGED, &[BUDGET_CHANGED]),
             (O::ROUND_TRIP, &[PATH_MEASURED]),
             (O::CONTEXT, &CONTEXTS),
@@ -332,7 +329,7 @@ impl SessionLog {
     #[cold]
     fn domain_of_another(&self, stream: StreamId) -> Domain {
         let known = lock(&self.streams).get(&stream).copied();
-        let domain = known.unwrap_or(self.log.others);
+        let domain = known.unwrap_or(self.others);
         if known.is_some() {
             let latest = u64::from(stream.get()) << 16 | domain.index() as u64;
             self.latest.store(latest, Ordering::Relaxed);
@@ -343,7 +340,7 @@ impl SessionLog {
     /// A row of the connection, of what happens now and is wanted as far as is known: what is off by now makes none.
     #[inline]
     fn record(&self, event: EventId, counter: u64, rest: u32, arguments: [u64; 2]) {
-        self.record_at(event, counter, rest, arguments, None);
+        self.record_at(event, counter, rest, arguments, Moment::now());
     }
 
     #[inline]
@@ -353,65 +350,44 @@ impl SessionLog {
         counter: u64,
         rest: u32,
         [second, third]: [u64; 2],
-        at: Option<Moment>,
+        at: Moment,
     ) {
-        let occurrence = Occurrence {
+        let heading = Heading {
             event,
             domain: self.domain,
             correspondent: self.domain,
-            counter,
-            arguments: [of_connection(self.connection, rest), second, third],
         };
-        self.log.recorder.record_on(&occurrence, at);
+        let first = of_connection(self.connection, rest);
+        self.recorder
+            .record_on(heading, counter, first, second, third, at);
     }
 
     /// A row of one of its streams.
-    fn messages(&self, event: EventId, run: &MessageRun, third: u64, at: Option<Moment>) {
-        debug_assert!(run.count <= MOST_IN_RUN, "the driver splits longer ones");
-        let first = of_connection(self.connection, run.stream.get());
-        let occurrence = Occurrence {
+    #[inline]
+    fn messages(&self, event: EventId, run: MessageRun, third: u64, at: Moment) {
+        debug_assert!(run.count <= MOST_IN_RUN, "longer ones are split");
+        let heading = Heading {
             event,
             domain: self.domain_of(run.stream),
             correspondent: self.domain,
-            counter: run.bytes,
-            arguments: [first, run_code(run), third],
         };
-        self.log.recorder.record_on(&occurrence, at);
+        let first = of_connection(self.connection, run.stream.get());
+        let second = run_code(&run);
+        self.recorder
+            .record_on(heading, run.bytes, first, second, third, at);
     }
 }
 
 impl Observer for SessionLog {
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one arm for each event, of a few lines"
-    )]
     fn observe(&self, observation: &Observation) {
         match *observation {
+            Observation::MessagesQueued { messages } => self.messages_queued(messages),
             Observation::Decided {
                 block,
-                stream,
-                arm,
-                reason,
-                expected,
-                budget,
-                budget_left,
-                plain_len: _,
-            } => {
-                let first = of_connection(self.connection, stream.get());
-                let third = decision_code(arm, reason, budget, budget_left);
-                let occurrence = Occurrence {
-                    event: BLOCK_DECIDED,
-                    domain: self.domain,
-                    correspondent: self.domain_of(stream),
-                    counter: saturating_nanos(expected),
-                    arguments: [first, block, third],
-                };
-                self.log.recorder.record_on(&occurrence, None);
-            }
+                ref decision,
+            } => self.decided(block, decision),
             Observation::MessagesEncoded { block, messages } => {
-                let at = self.encoded.take().unwrap_or_else(Moment::now);
-                self.messages(MESSAGE_ENCODED, &messages, block, Some(at));
-                self.encoded.set(at);
+                self.messages_encoded(block, messages);
             }
             Observation::BlockEncoded {
                 block,
@@ -419,43 +395,25 @@ impl Observer for SessionLog {
                 plain_len,
                 wire_len,
                 encode,
-            } => {
-                let lens = (plain_len as u64) << 32 | wire_len as u64;
-                let nanos = saturating_nanos(encode);
-                let at = self.encoded.take();
-                self.record_at(BLOCK_ENCODED, nanos, arm_code(arm), [block, lens], at);
-            }
-            Observation::BlocksWritten { first, count } => {
-                self.record(BLOCK_WRITTEN, count, 0, [first, 0]);
-            }
+            } => self.block_encoded(block, arm, plain_len, wire_len, encode),
+            Observation::BlocksWritten { first, count } => self.blocks_written(first, count),
             Observation::BlocksAcknowledged { first, count } => {
-                self.record(BLOCK_ACKED, count, 0, [first, 0]);
+                self.blocks_acknowledged(first, count);
             }
             Observation::BlockReceived {
                 block,
                 codec,
                 body_len,
-            } => {
-                let codec = u32::from(codec.to_wire());
-                self.record(BLOCK_RECEIVED, body_len as u64, codec, [block, 0]);
-            }
+            } => self.block_received(block, codec, body_len),
             Observation::BlockDecoded {
                 block,
                 plain_len,
                 decode,
-            } => {
-                let nanos = saturating_nanos(decode);
-                // One that nobody has taken was of a block without messages.
-                let at = Moment::now();
-                let arguments = [block, plain_len as u64];
-                self.record_at(BLOCK_DECODED, nanos, 0, arguments, Some(at));
-                self.decoded.set(at);
-            }
+            } => self.block_decoded(block, plain_len, decode),
             Observation::MessagesDecoded { block, messages } => {
-                // Of more than one the last is there somewhat later.
-                let at = self.decoded.take().filter(|_| messages.count <= 1);
-                self.messages(MESSAGE_DECODED, &messages, block, at);
+                self.messages_decoded(block, messages);
             }
+            Observation::MessagesTaken { messages } => self.messages_taken(messages),
             Observation::BudgetChanged { old, new } => {
                 self.record(BUDGET_CHANGED, rate_code(new), 0, [rate_code(old), 0]);
             }
@@ -508,6 +466,107 @@ impl Observer for SessionLog {
             }
         }
     }
+
+    fn messages_queued(&self, messages: MessageRun) {
+        let now = Moment::now();
+        let since = self.since.get();
+        let waited = since.map_or(0, |since| self.timebase.nanos_between(since, now));
+        in_rows(messages, |run| {
+            self.messages(MESSAGE_QUEUED, run, waited, now);
+        });
+    }
+
+    fn decided(&self, block: u64, decision: &BlockDecision) {
+        let BlockDecision {
+            stream,
+            arm,
+            reason,
+            expected,
+            budget,
+            budget_left,
+            plain_len: _,
+        } = *decision;
+        let heading = Heading {
+            event: BLOCK_DECIDED,
+            domain: self.domain,
+            correspondent: self.domain_of(stream),
+        };
+        let expected = saturating_nanos(expected);
+        let first = of_connection(self.connection, stream.get());
+        let third = decision_code(arm, reason, budget, budget_left);
+        self.recorder
+            .record_on(heading, expected, first, block, third, Moment::now());
+    }
+
+    fn messages_encoded(&self, block: u64, messages: MessageRun) {
+        let at = self.encoded.take().unwrap_or_else(Moment::now);
+        self.encoded.set(Some(at));
+        self.messages(MESSAGE_ENCODED, messages, block, at);
+    }
+
+    fn block_encoded(
+        &self,
+        block: u64,
+        arm: Arm,
+        plain_len: usize,
+        wire_len: usize,
+        encode: Duration,
+    ) {
+        let lens = (plain_len as u64) << 32 | wire_len as u64;
+        let at = self.encoded.take().unwrap_or_else(Moment::now);
+        let nanos = saturating_nanos(encode);
+        self.record_at(BLOCK_ENCODED, nanos, arm_code(arm), [block, lens], at);
+    }
+
+    fn blocks_written(&self, first: u64, count: u64) {
+        self.record(BLOCK_WRITTEN, count, 0, [first, 0]);
+    }
+
+    fn blocks_acknowledged(&self, first: u64, count: u64) {
+        self.record(BLOCK_ACKED, count, 0, [first, 0]);
+    }
+
+    fn block_received(&self, block: u64, codec: CodecId, body_len: usize) {
+        let codec = u32::from(codec.to_wire());
+        self.record(BLOCK_RECEIVED, body_len as u64, codec, [block, 0]);
+    }
+
+    fn block_decoded(&self, block: u64, plain_len: usize, decode: Duration) {
+        // One that nobody has taken was of a block without messages.
+        let at = Moment::now();
+        self.decoded.set(Some(at));
+        let arguments = [block, plain_len as u64];
+        self.record_at(BLOCK_DECODED, saturating_nanos(decode), 0, arguments, at);
+    }
+
+    fn messages_decoded(&self, block: u64, messages: MessageRun) {
+        // Of more than one the last is there somewhat later.
+        let at = self.decoded.take().filter(|_| messages.count <= 1);
+        let at = at.unwrap_or_else(Moment::now);
+        self.messages(MESSAGE_DECODED, messages, block, at);
+    }
+
+    fn messages_taken(&self, messages: MessageRun) {
+        let now = Moment::now();
+        in_rows(messages, |run| {
+            self.messages(MESSAGE_DELIVERED, run, 0, now);
+        });
+    }
+}
+
+/// Splits a run into such as rows can tell of; the first has all the bytes.
+#[inline]
+fn in_rows(mut run: MessageRun, mut tell: impl FnMut(MessageRun)) {
+    while run.count > MOST_IN_RUN {
+        tell(MessageRun {
+            count: MOST_IN_RUN,
+            ..run
+        });
+        run.first += MOST_IN_RUN;
+        run.count -= MOST_IN_RUN;
+        run.bytes = 0;
+    }
+    tell(run);
 }
 
 #[cfg(test)]
@@ -603,6 +662,22 @@ mod tests {
         assert!(others.is_sorted_by(|earlier, later| earlier < later));
         let several = stamps(&on, &[BLOCK_IN, decoded(1), decoded(1)]);
         assert!(several[0] == several[1] && several[1] < several[2]);
+    }
+
+    #[test]
+    fn rows_of_a_long_run_tell_of_all_of_it() {
+        let long = MessageRun {
+            first: 10,
+            ..run(2 * MOST_IN_RUN + 3)
+        };
+        let (mut next, mut bytes) = (long.first, 0);
+        in_rows(long, |part| {
+            assert_eq!(part.first, next);
+            assert!(part.count <= MOST_IN_RUN);
+            next += part.count;
+            bytes += part.bytes;
+        });
+        assert_eq!((next, bytes), (long.first + long.count, 100));
     }
 
     #[test]
