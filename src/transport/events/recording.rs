@@ -30,6 +30,10 @@ use crate::wire::StreamId;
 /// Connections of this process so far, of whichever node: logs may be of several.
 static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
+/// Plain bytes of a block that goes as it is that are moved and checked at either end in next to no time (half a microsecond, where
+/// to read the time takes a fiftieth of that).
+const MOMENT: usize = 8 << 10;
+
 /// Streams of a connection whose names are kept, those that have ended with them; then it begins anew. Arbitrary: half a megabyte.
 const MOST_STREAMS: usize = 1 << 15;
 
@@ -109,6 +113,7 @@ impl NodeEvents {
                 switched: AtomicU64::new(u64::MAX),
                 since: Kept::default(),
                 encoded: Kept::default(),
+                received: Kept::default(),
                 decoded: Kept::default(),
             })
         });
@@ -154,8 +159,10 @@ struct SessionLog {
     switched: AtomicU64,
     /// When the first of the messages came that are being queued.
     since: Kept,
-    /// When the block was encoded of whose messages it is told, which comes first.
+    /// When the block was encoded of whose messages it is told, which comes first; or when it was decided to send one as it is.
     encoded: Kept,
+    /// When the last block came, if it is as it was.
+    received: Kept,
     /// When the block was decoded whose first messages are to come.
     decoded: Kept,
 }
@@ -205,6 +212,10 @@ impl SessionEvents {
     #[inline]
     pub(in crate::transport) fn keep_up(&self, session: &mut Session) {
         let Some(log) = &self.0 else { return };
+        // Whatever it is that has come between.
+        log.encoded.set(None);
+        log.received.set(None);
+        log.decoded.set(None);
         let switched = log.recorder.switched();
         if switched != log.switched.load(Ordering::Relaxed) {
             // Before what is on is looked at: what is switched after that is seen next time.
@@ -484,7 +495,7 @@ impl Observer for SessionLog {
             expected,
             budget,
             budget_left,
-            plain_len: _,
+            plain_len,
         } = *decision;
         let heading = Heading {
             event: BLOCK_DECIDED,
@@ -494,8 +505,11 @@ impl Observer for SessionLog {
         let expected = saturating_nanos(expected);
         let first = of_connection(self.connection, stream.get());
         let third = decision_code(arm, reason, budget, budget_left);
+        let now = Moment::now();
+        let is_at_once = arm == Arm::IDENTITY && plain_len <= MOMENT;
+        self.encoded.set(is_at_once.then_some(now));
         self.recorder
-            .record_on(heading, expected, first, block, third, Moment::now());
+            .record_on(heading, expected, first, block, third, now);
     }
 
     fn messages_encoded(&self, block: u64, messages: MessageRun) {
@@ -527,13 +541,17 @@ impl Observer for SessionLog {
     }
 
     fn block_received(&self, block: u64, codec: CodecId, body_len: usize) {
+        let now = Moment::now();
+        let is_at_once = codec == CodecId::IDENTITY && body_len <= MOMENT;
+        self.received.set(is_at_once.then_some(now));
         let codec = u32::from(codec.to_wire());
-        self.record(BLOCK_RECEIVED, body_len as u64, codec, [block, 0]);
+        self.record_at(BLOCK_RECEIVED, body_len as u64, codec, [block, 0], now);
     }
 
     fn block_decoded(&self, block: u64, plain_len: usize, decode: Duration) {
         // One that nobody has taken was of a block without messages.
-        let at = Moment::now();
+        let at = self.received.take().filter(|_| decode.is_zero());
+        let at = at.unwrap_or_else(Moment::now);
         self.decoded.set(Some(at));
         let arguments = [block, plain_len as u64];
         self.record_at(BLOCK_DECODED, saturating_nanos(decode), 0, arguments, at);
@@ -572,6 +590,7 @@ fn in_rows(mut run: MessageRun, mut tell: impl FnMut(MessageRun)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Reason;
     use crate::eventlog::{Route, Row};
     use crate::transport::events;
 
@@ -662,6 +681,55 @@ mod tests {
         assert!(others.is_sorted_by(|earlier, later| earlier < later));
         let several = stamps(&on, &[BLOCK_IN, decoded(1), decoded(1)]);
         assert!(several[0] == several[1] && several[1] < several[2]);
+    }
+
+    #[test]
+    fn a_short_block_that_goes_as_it_is_is_of_one_moment_at_each_end() {
+        let decided = |arm, plain_len| Observation::Decided {
+            block: 0,
+            decision: BlockDecision {
+                stream: StreamId::new(4).expect("small"),
+                arm,
+                reason: Reason::Only,
+                expected: Duration::ZERO,
+                plain_len,
+                budget: None,
+                budget_left: true,
+            },
+        };
+        let received = |codec, body_len| Observation::BlockReceived {
+            block: 0,
+            codec,
+            body_len,
+        };
+        let on = [BLOCK_DECIDED, MESSAGE_ENCODED, BLOCK_ENCODED];
+        for (arm, plain_len, is_at_once) in [
+            (Arm::IDENTITY, MOMENT, true),
+            (Arm::IDENTITY, MOMENT + 1, false),
+            (Arm::new(CodecId::LZ4, 0), 100, false),
+        ] {
+            let told = [decided(arm, plain_len), encoded(1), BLOCK_OUT, BLOCK_OUT];
+            let stamps = stamps(&on, &told);
+            assert_eq!(stamps[0] == stamps[1], is_at_once, "{arm} {plain_len}");
+            assert!(stamps[1] == stamps[2] && stamps[2] < stamps[3]);
+        }
+        let on = [BLOCK_RECEIVED, BLOCK_DECODED, MESSAGE_DECODED];
+        let took = Observation::BlockDecoded {
+            block: 0,
+            plain_len: 100,
+            decode: Duration::from_nanos(1),
+        };
+        for (codec, body_len, block, is_at_once) in [
+            (CodecId::IDENTITY, MOMENT, BLOCK_IN, true),
+            (CodecId::IDENTITY, MOMENT + 1, BLOCK_IN, false),
+            (CodecId::LZ4, 100, BLOCK_IN, false),
+            (CodecId::IDENTITY, 100, took, false),
+        ] {
+            let told = [received(codec, body_len), block, decoded(1), BLOCK_IN];
+            let stamps = stamps(&on, &told);
+            assert_eq!(stamps[0] == stamps[1], is_at_once, "{codec} {body_len}");
+            assert!(stamps[1] == stamps[2] && stamps[2] < stamps[3]);
+        }
     }
 
     #[test]
