@@ -165,28 +165,20 @@ impl Recorder {
             }
         });
         if !matches!(is_written, Ok(true)) {
-            self.record_unusual(heading, counter, first, second, third, at);
+            let occurrence = Occurrence {
+                heading,
+                counter,
+                arguments: [first, second, third],
+            };
+            self.record_unusual(&occurrence, at);
         }
     }
 
     #[cfg(feature = "transport")]
     #[cold]
     #[inline(never)]
-    fn record_unusual(
-        &self,
-        heading: Heading,
-        counter: u64,
-        first: u64,
-        second: u64,
-        third: u64,
-        at: Moment,
-    ) {
-        let occurrence = Occurrence {
-            heading,
-            counter,
-            arguments: [first, second, third],
-        };
-        self.write(&occurrence, || at);
+    fn record_unusual(&self, occurrence: &Occurrence, at: Moment) {
+        self.write(occurrence, || at);
     }
 
     #[inline(always)]

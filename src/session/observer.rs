@@ -38,16 +38,10 @@ pub trait Observer: fmt::Debug + Send + Sync {
         self.observe(&Observation::MessagesEncoded { block, messages });
     }
 
-    /// [`Observation::BlockEncoded`].
+    /// [`Observation::BlockEncoded`], its lengths plain and on the wire.
     #[inline]
-    fn block_encoded(
-        &self,
-        block: u64,
-        arm: Arm,
-        plain_len: usize,
-        wire_len: usize,
-        encode: Duration,
-    ) {
+    fn block_encoded(&self, block: u64, arm: Arm, lens: (usize, usize), encode: Duration) {
+        let (plain_len, wire_len) = lens;
         self.observe(&Observation::BlockEncoded {
             block,
             arm,

@@ -342,7 +342,7 @@ impl Sender {
         }
         self.builder.members.clear();
         if let Some(observer) = self.told.of(Observations::BLOCK_ENCODED) {
-            observer.block_encoded(block, arm, self.builder.plain_len, wire_len, encode);
+            observer.block_encoded(block, arm, (self.builder.plain_len, wire_len), encode);
         }
     }
 

@@ -406,7 +406,7 @@ impl Observer for SessionLog {
                 plain_len,
                 wire_len,
                 encode,
-            } => self.block_encoded(block, arm, plain_len, wire_len, encode),
+            } => self.block_encoded(block, arm, (plain_len, wire_len), encode),
             Observation::BlocksWritten { first, count } => self.blocks_written(first, count),
             Observation::BlocksAcknowledged { first, count } => {
                 self.blocks_acknowledged(first, count);
@@ -518,15 +518,8 @@ impl Observer for SessionLog {
         self.messages(MESSAGE_ENCODED, messages, block, at);
     }
 
-    fn block_encoded(
-        &self,
-        block: u64,
-        arm: Arm,
-        plain_len: usize,
-        wire_len: usize,
-        encode: Duration,
-    ) {
-        let lens = (plain_len as u64) << 32 | wire_len as u64;
+    fn block_encoded(&self, block: u64, arm: Arm, lens: (usize, usize), encode: Duration) {
+        let lens = (lens.0 as u64) << 32 | lens.1 as u64;
         let at = self.encoded.take().unwrap_or_else(Moment::now);
         let nanos = saturating_nanos(encode);
         self.record_at(BLOCK_ENCODED, nanos, arm_code(arm), [block, lens], at);
