@@ -27,6 +27,7 @@ mod job;
 #[cfg(feature = "transport")]
 mod lane;
 mod limits;
+mod messages;
 mod observer;
 mod output;
 mod partial;
@@ -81,7 +82,7 @@ pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]
 pub(crate) use self::stream::BuildIdHasher;
 pub use self::stream::{Message, Outgoing};
-use self::stream::{RecvStream, SendState, SendStream, Stopped, Stream, Streams, TrafficClass};
+use self::stream::{RecvStream, SendState, SendStream, Stream, Streams, TrafficClass};
 pub use self::trace::{Decision, MAX_DECISIONS};
 use crate::codecs::{Arm, CodecId, takes_dictionary};
 use crate::control::{PeerKnowledge, Policy, PolicyConfig, Texture, TextureLook};
@@ -89,8 +90,8 @@ use crate::dictionary::Dictionary;
 use crate::units::{CpuLoad, Time};
 pub use crate::wire::Role;
 use crate::wire::{
-    Control, DictionaryOffer, Features, GoAwayCode, GroupId, Hello, MESSAGE_CHARGE, Open, Part,
-    PeerCodec, RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window,
+    Control, DictionaryOffer, Features, GoAwayCode, GroupId, Hello, Open, Part, PeerCodec,
+    RecordKind, StreamId, VERSION_MAX, VERSION_MIN, Window,
 };
 
 /// The longest stream name, bytes (docs/wire.md).
@@ -336,197 +337,6 @@ impl Session {
         self.streams.insert(id, stream);
     }
 
-    /// Queues a message.
-    ///
-    /// # Errors
-    ///
-    /// The queue is full (the message is given back; wait for [`Event::Drained`]), the message is
-    /// longer than the peer receives, or the stream is closed or [stopped](Event::StreamStopped).
-    pub fn send(
-        &mut self,
-        id: StreamId,
-        payload: Bytes,
-        kind: RecordKind,
-    ) -> Result<(), SendError> {
-        self.queue(
-            id,
-            Outgoing {
-                payload,
-                kind,
-                sensitive: false,
-            },
-        )
-    }
-
-    /// Queues a message that nothing else may be compressed with: a password, a token, a key. It keeps its
-    /// place in its stream, but goes uncompressed, in blocks with none but others like it. No history or
-    /// dictionary takes it in, and no policy learns from it (docs/security.md). The peer is not told that
-    /// it is sensitive.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::send`].
-    pub fn send_sensitive(
-        &mut self,
-        id: StreamId,
-        payload: Bytes,
-        kind: RecordKind,
-    ) -> Result<(), SendError> {
-        self.queue(
-            id,
-            Outgoing {
-                payload,
-                kind,
-                sensitive: true,
-            },
-        )
-    }
-
-    fn queue(&mut self, id: StreamId, message: Outgoing) -> Result<(), SendError> {
-        let mut one = core::mem::take(&mut self.one);
-        one.push_back(message);
-        let result = self.send_all(id, &mut one);
-        let rejected = one.pop_front();
-        self.one = one;
-        match (result?, rejected) {
-            (_, Some(message)) => Err(SendError::Full(Rejected(message.payload))),
-            (_, None) => Ok(()),
-        }
-    }
-
-    /// Queues messages in their order, which costs less than one by one, and says how many: those for which there was
-    /// no room stay in `messages`.
-    ///
-    /// # Errors
-    ///
-    /// The next message is longer than the peer receives, or the stream is closed or [stopped](Event::StreamStopped): it
-    /// stays with those behind it.
-    pub fn send_all(
-        &mut self,
-        id: StreamId,
-        messages: &mut VecDeque<Outgoing>,
-    ) -> Result<usize, SendError> {
-        let is_established = matches!(self.state, State::Established);
-        let stream = self.streams.find(id);
-        let max = self.peer.max_message;
-        let Some(stream) = stream.filter(|_| is_established) else {
-            return Err(SendError::Closed(id));
-        };
-        if let Some(Stopped { given, .. }) = stream.send.stopped {
-            let stream = id;
-            return Err(SendError::Stopped { stream, given, max });
-        }
-        if stream.send.state != SendState::Open {
-            return Err(SendError::Closed(id));
-        }
-        let send = &mut stream.send;
-        // What is to be sent again has had its place before.
-        let mut queued = send.queued_bytes - send.counted;
-        let mut in_parts = send.in_parts;
-        let (before, mut count, mut error) = (queued, 0, None);
-        for message in messages.iter() {
-            let given = message.payload.len();
-            if given as u64 > max {
-                error = Some(SendError::TooLong { given, max });
-                break;
-            }
-            let len = message.queued_len();
-            if queued > 0 && queued + len > self.config.send_queue {
-                break;
-            }
-            if in_parts || !matches!(message.kind, RecordKind::Message) {
-                if in_parts && !message.kind.may_interrupt_parts() {
-                    error = Some(SendError::InParts(id));
-                    break;
-                }
-                in_parts = message.kind.goes_on(in_parts);
-            }
-            queued += len;
-            count += 1;
-        }
-        if count > 0 {
-            let bytes = queued - before;
-            let run = MessageRun {
-                stream: id,
-                first: stream.stats.messages_sent,
-                count: count as u64,
-                bytes: (bytes - count * MESSAGE_CHARGE as usize) as u64,
-            };
-            stream.stats.messages_sent += run.count;
-            stream.stats.payload_sent += run.bytes;
-            if let Some(observer) = self.sender.told.of(Observations::MESSAGES_QUEUED) {
-                observer.messages_queued(run);
-            }
-            send.queued_bytes += bytes;
-            send.in_parts = in_parts;
-            let dictionaries = &mut self.sender.dictionaries;
-            // What is made of one group's messages would tell the others of them.
-            if dictionaries.is_agreed() && send.group == GroupId::default() {
-                for message in messages.iter().take(count).filter(|it| !it.sensitive) {
-                    if stream.class == TrafficClass::Unasked && stream.policy.may_use_dictionary() {
-                        let class = dictionaries.class_of(&stream.name);
-                        stream.class = class.map_or(TrafficClass::None, TrafficClass::Of);
-                    }
-                    let Some(class) = stream.class.get() else {
-                        break;
-                    };
-                    dictionaries.offer(class, &message.payload);
-                }
-            }
-            if send.queue.is_empty() && count == messages.len() {
-                core::mem::swap(&mut send.queue, messages);
-            } else {
-                send.queue.extend(messages.drain(..count));
-            }
-            self.used_at = self.now;
-            self.sender.on_sendable(id, send);
-        }
-        error.map_or(Ok(count), Err)
-    }
-
-    /// Takes the next message of a stream. Call [`Self::release`] when the application is done with it.
-    pub fn recv(&mut self, id: StreamId) -> Option<Message> {
-        let stream = self.streams.find(id)?;
-        let waiting = stream.waiting(id);
-        let Some(message) = stream.recv.queue.pop_front() else {
-            self.streams.remove_if_over(id);
-            return None;
-        };
-        let bytes = message.payload.len() as u64;
-        stream.recv.queue_bytes -= bytes;
-        let count = 1;
-        self.tell_taken(waiting.map(|all| MessageRun {
-            count,
-            bytes,
-            ..all
-        }));
-        Some(message)
-    }
-
-    /// Moves all messages of a stream to the end of `into`, as [`Self::recv`] would one by one.
-    pub fn recv_all(&mut self, id: StreamId, into: &mut VecDeque<Message>) {
-        let Some(stream) = self.streams.find(id) else {
-            return;
-        };
-        let run = stream.waiting(id);
-        let recv = &mut stream.recv;
-        recv.queue_bytes = 0;
-        if into.is_empty() {
-            core::mem::swap(&mut recv.queue, into);
-        } else {
-            into.append(&mut recv.queue);
-        }
-        self.streams.remove_if_over(id);
-        self.tell_taken(run);
-    }
-
-    fn tell_taken(&self, messages: Option<MessageRun>) {
-        let observer = self.receiver.told.of(Observations::MESSAGES_TAKEN);
-        if let (Some(observer), Some(messages)) = (observer, messages) {
-            observer.messages_taken(messages);
-        }
-    }
-
     /// Says that the application is done with messages of a stream that took so much of its window
     /// ([`Message::charge`]), so that the peer may send more.
     pub fn release(&mut self, id: StreamId, charge: usize) {
@@ -639,16 +449,6 @@ impl Session {
         stats.queued_bytes = stream.send.queued_bytes as u64;
         stats.reports = self.sender.explain(stream, &self.path);
         Some(stats)
-    }
-
-    /// How many messages of a stream were given to [`Self::send`] in all: each has its number, from 0.
-    pub fn messages_sent(&self, id: StreamId) -> Option<u64> {
-        Some(self.streams.peek(id)?.stats.messages_sent)
-    }
-
-    /// The messages that [`Self::recv_all`] would give of a stream; `None` if it would give none.
-    pub fn messages_waiting(&self, id: StreamId) -> Option<MessageRun> {
-        self.streams.peek(id)?.waiting(id)
     }
 
     /// What this session knows of the way to its peer and of the codecs, for the next session with

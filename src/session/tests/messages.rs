@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::control::BudgetRate;
+use crate::wire::MESSAGE_CHARGE;
 
 #[test]
 fn whatever_is_sent_arrives_in_order_with_every_policy() {
