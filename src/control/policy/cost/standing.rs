@@ -50,16 +50,20 @@ pub(super) struct Standing {
 impl Standing {
     /// Whether it is for such blocks: as long to an eighth. Where no codec helps, none helps shorter ones either.
     fn is_for(&self, class: BlockClass, plain_len: usize, is_last: bool) -> bool {
-        let shorter = self.is_hopeless && plain_len > SMALL && plain_len < self.plain_len;
-        let is_long = shorter || plain_len.abs_diff(self.plain_len) <= self.plain_len / 8;
-        self.class == class && is_long && self.is_last == is_last
+        self.class == class
+            && self.is_last == is_last
+            && (plain_len.abs_diff(self.plain_len) <= self.plain_len / 8
+                || self.is_hopeless && plain_len > SMALL && plain_len < self.plain_len)
     }
 
     /// Whether it would be the same for such a block if the link had so much to do, ns.
     fn stands_at(&self, plain_len: usize, backlog_nanos: f64) -> bool {
-        // The shorter a block, the closer together are its arms.
-        let share = (plain_len as f64 / self.plain_len.max(1) as f64).min(1.0);
-        let (more, less) = (share * self.margin.0, share * self.margin.1);
+        let (mut more, mut less) = self.margin;
+        if self.is_hopeless && plain_len < self.plain_len / 8 * 7 {
+            // The shorter a block, the closer together are its arms.
+            let share = plain_len as f64 / self.plain_len as f64;
+            (more, less) = (share * more, share * less);
+        }
         let off = backlog_nanos - self.backlog_nanos;
         let is_like = off.abs() <= BACKLOG_SLACK || is_near(backlog_nanos, self.backlog_nanos);
         -less < off && off < more || self.plain_len <= SMALL && is_like
@@ -103,11 +107,11 @@ impl Cost {
         // Its time is over, and the next look says whether it was right.
         standing.left = standing.left.checked_sub(1)?;
         self.looks.clear();
-        let longer = situation.plain_len as f64 / standing.plain_len.max(1) as f64;
-        let choice = Choice {
-            expected: standing.choice.expected.mul_f64(longer),
-            ..standing.choice
-        };
+        let mut choice = standing.choice;
+        if standing.is_hopeless && situation.plain_len < standing.plain_len / 8 * 7 {
+            let share = situation.plain_len as f64 / standing.plain_len as f64;
+            choice.expected = choice.expected.mul_f64(share);
+        }
         Some((choice, standing.decode_share))
     }
 
