@@ -33,6 +33,9 @@ pub(crate) struct TopArguments {
     every: u32,
 }
 
+/// Columns from which on all is shown; terminals mostly begin with 80, for which there are fewer quantiles.
+const WIDE: u16 = 112;
+
 /// Where it is shown.
 enum View {
     Terminal(Screen),
@@ -84,6 +87,7 @@ async fn watch(
     if matches!(view, View::Lines) && !lacking.is_empty() {
         tell!("tautline: not counted: {lacking}");
     }
+    view.wait(process, arguments.period)?;
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let interrupted = asked_to_end();
@@ -167,6 +171,18 @@ impl View {
         Screen::open().map_or(Self::Lines, Self::Terminal)
     }
 
+    /// Until there is something to show.
+    fn wait(&mut self, process: u32, period: Duration) -> Result<(), Failure> {
+        let Self::Terminal(terminal) = self else {
+            return Ok(());
+        };
+        let words = format!(
+            "process {process}: its first {} ..",
+            text::fine_time(period)
+        );
+        Ok(terminal.draw(|frame| frame.render_widget(Paragraph::new(words), frame.area()))?)
+    }
+
     fn show(&mut self, shown: &Shown) -> Result<(), Failure> {
         match self {
             Self::Terminal(terminal) => Ok(terminal.draw(|frame| draw(frame, shown))?),
@@ -220,8 +236,13 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    let [stages_at, arms_at] =
-        Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(middle);
+    let is_wide = frame.area().width >= WIDE;
+    let left = if is_wide {
+        Constraint::Percentage(55)
+    } else {
+        Constraint::Length(40)
+    };
+    let [stages_at, arms_at] = Layout::horizontal([left, Constraint::Min(0)]).areas(middle);
     let heading = format!(
         "process {}: {:.0} rows/s",
         shown.process,
@@ -229,8 +250,8 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
     );
     let bold = Style::new().add_modifier(Modifier::BOLD);
     frame.render_widget(Paragraph::new(heading).style(bold), title);
-    frame.render_widget(streams(shown), streams_at);
-    frame.render_widget(stages(figures), stages_at);
+    frame.render_widget(streams(shown, is_wide), streams_at);
+    frame.render_widget(stages(figures, is_wide), stages_at);
     frame.render_widget(arms(shown), arms_at);
     frame.render_widget(path(shown), path_at);
     let quiet = Style::new().fg(Color::DarkGray);
@@ -254,18 +275,18 @@ fn table<'a>(
         .block(Block::bordered().title(title))
 }
 
-fn streams(shown: &Shown) -> Table<'_> {
+fn streams(shown: &Shown, is_wide: bool) -> Table<'_> {
     let mut all: Vec<_> = shown.figures.streams.iter().collect();
     all.sort_by_key(|(_, stream)| std::cmp::Reverse(stream.sent_bytes + stream.received_bytes));
     let rate = |count| format!("{:.0}/s", per_second(count, shown.span));
     let bytes = |bytes| format!("{}/s", text::bytes(per_second(bytes, shown.span) as u64));
     let rows = all.into_iter().map(|(name, stream)| {
         let times = |times: &super::analysis::Times| {
-            if times.messages() == 0 {
-                "-".to_owned()
-            } else {
-                let [half, most] = [0.5, 0.99].map(|at| text::fine_time(times.at(at)));
-                format!("{half} / {most}")
+            let [half, most] = [0.5, 0.99].map(|at| text::fine_time(times.at(at)));
+            match times.messages() {
+                0 => "-".to_owned(),
+                _ if is_wide => format!("{half} / {most}"),
+                _ => most,
             }
         };
         Row::new([
@@ -278,29 +299,30 @@ fn streams(shown: &Shown) -> Table<'_> {
             times(&stream.within),
         ])
     });
-    let header = [
-        "stream",
-        "sent",
-        "",
-        "acked after p50 / p99",
-        "received",
-        "",
-        "delivered after p50 / p99",
-    ];
-    let widths = [0, 10, 12, 22, 10, 12, 25];
+    let (acked, delivered, widths) = if is_wide {
+        let widths = [0, 10, 12, 22, 10, 12, 25];
+        ("acked after p50 / p99", "delivered after p50 / p99", widths)
+    } else {
+        ("acked p99", "delivered p99", [0, 9, 11, 9, 9, 11, 13])
+    };
+    let header = ["stream", "sent", "", acked, "received", "", delivered];
     table(" streams ", header, rows.collect(), &widths)
 }
 
-fn stages(figures: &Figures) -> Table<'_> {
+fn stages(figures: &Figures, is_wide: bool) -> Table<'_> {
+    let quantiles = || {
+        let all = QUANTILES.into_iter();
+        all.filter(move |(name, _)| is_wide || matches!(*name, "p50" | "p99"))
+    };
     let rows = Stage::ALL.iter().filter_map(|stage| {
         let times = figures.stages.get(stage)?;
         let mut cells = vec![stage.name().to_owned()];
-        cells.extend(QUANTILES.map(|(_, at)| text::fine_time(times.at(at))));
+        cells.extend(quantiles().map(|(_, at)| text::fine_time(times.at(at))));
         Some(Row::new(cells))
     });
-    let header = ["", "p50", "p90", "p99", "most"];
-    let widths = [0, 8, 8, 8, 8];
-    table(" times of messages ", header, rows.collect(), &widths)
+    let header = [""].into_iter().chain(quantiles().map(|(name, _)| name));
+    let widths = &[0, 8, 8, 8, 8][..=quantiles().count()];
+    table(" times of messages ", header, rows.collect(), widths)
 }
 
 fn arms(shown: &Shown) -> Table<'_> {
@@ -317,7 +339,7 @@ fn arms(shown: &Shown) -> Table<'_> {
         ])
     });
     let header = ["codec", "blocks", "ratio", "processor"];
-    table(" codecs ", header, rows.collect(), &[0, 10, 8, 10])
+    table(" codecs ", header, rows.collect(), &[0, 8, 7, 9])
 }
 
 fn path(shown: &Shown) -> Paragraph<'_> {
@@ -392,7 +414,9 @@ mod tests {
         };
         let zstd = Arm::new(CodecId::ZSTD, 9);
         figures.arms.insert(zstd, arm);
-        figures.stages.entry(Stage::Encode).or_default();
+        for stage in [Stage::Encode, Stage::Deliver] {
+            figures.stages.entry(stage).or_default();
+        }
         figures.events.insert("block_encoded".to_owned(), 500);
         let path = Path {
             rtt: Some(Duration::from_micros(1500)),
@@ -410,8 +434,8 @@ mod tests {
         }
     }
 
-    fn screen(shown: &Shown) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(120, 40)).expect("in memory");
+    fn screen(shown: &Shown, width: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, 40)).expect("in memory");
         terminal.draw(|frame| draw(frame, shown)).expect("drawn");
         terminal.backend().to_string()
     }
@@ -421,7 +445,7 @@ mod tests {
         let counted = [("task-clock", 4.2e8), ("context-switches", 512.0)];
         let counted = counted.map(|(name, rate)| (name.to_owned(), rate));
         let shown = shown(Ok(counted.to_vec()));
-        let screen = screen(&shown);
+        let screen = screen(&shown, 120);
         println!("{screen}");
         for cell in [
             "process 1234: 250 rows/s",
@@ -445,8 +469,34 @@ mod tests {
     }
 
     #[test]
+    fn a_terminal_of_80_columns_cuts_no_heading() {
+        let shown = shown(Ok(Vec::new()));
+        for (width, headings) in [
+            (80, &["acked p99", "delivered p99"][..]),
+            (
+                WIDE,
+                &["acked after p50 / p99", "delivered after p50 / p99", "p90"],
+            ),
+        ] {
+            let screen = screen(&shown, width);
+            println!("{screen}");
+            let all = [
+                "queued to encoded",
+                "decoded to delivered",
+                "received",
+                "p99",
+                "blocks",
+                "processor",
+            ];
+            for heading in all.iter().chain(headings) {
+                assert!(screen.contains(heading), "{heading} in {width} columns");
+            }
+        }
+    }
+
+    #[test]
     fn where_nothing_can_be_counted_the_reason_is_said() {
-        let screen = screen(&shown(Err("not permitted".to_owned())));
+        let screen = screen(&shown(Err("not permitted".to_owned())), 120);
         assert!(screen.contains("counted      nothing: not permitted"));
     }
 }
