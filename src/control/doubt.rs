@@ -19,6 +19,12 @@ const SHARE: u64 = 50;
 pub(super) const SHOWN_BY_BLOCKS: f64 = PADDING.1 * 1e9 / LEAST_PADDED_NANOS;
 /// So many must show a rate that is no higher before it is believed.
 const CONFIRMATIONS: u32 = 2;
+/// A plain block that shows a rate takes no longer than such a part of what all blocks since the last one have cost, over all connections ..
+const CHECK_SHARE: f64 = 0.05;
+/// .. and no longer than this, ns.
+const LONGEST_CHECK: f64 = 1e6;
+/// Each that shows no more than is known, beyond those that a rate in doubt is believed after, halves that part; so often at most. All three arbitrary.
+const MOST_HALVED: u32 = 4;
 /// A rate that is lower than this much of what it was has fallen ..
 const FALLEN: f64 = 0.8;
 /// .. and one that is higher than so many times what it was has risen. Both arbitrary.
@@ -39,6 +45,10 @@ pub(super) struct Doubt {
     padded: u64,
     /// The highest rate since it fell last, bytes per second.
     highest: f64,
+    /// What blocks have cost since one was plain to show the rate.
+    since_check: Duration,
+    /// Such blocks in a row that have shown nothing higher.
+    in_vain: u32,
 }
 
 impl Doubt {
@@ -48,16 +58,35 @@ impl Doubt {
         if rate < FALLEN * self.highest || before == 0.0 {
             self.probes = CONFIRMATIONS;
             self.blocks = CONFIRMATIONS;
+            self.in_vain = 0;
             self.highest = rate;
         }
     }
 
     /// Another connection begins: what is left of the one before is taken as it is, rather than have the first message wait; but for
-    /// what a block in a run shows, behind which others wait anyhow.
+    /// what a block in a run shows, behind which others wait anyhow. Connections that are short by themselves have such blocks together.
     pub(super) fn restart(&mut self) {
         *self = Self {
             blocks: 1,
+            since_check: self.since_check,
+            in_vain: self.in_vain,
             ..Self::default()
+        };
+    }
+
+    /// Whether a plain block may go out to show the rate that takes so long, ns.
+    pub(super) fn allows(&self, nanos: f64) -> bool {
+        let beyond = (self.in_vain + 1).saturating_sub(CONFIRMATIONS);
+        let share = CHECK_SHARE / f64::from(1 << beyond.min(MOST_HALVED));
+        nanos <= (share * saturating_nanos(self.since_check) as f64).min(LONGEST_CHECK)
+    }
+
+    /// A block leaves that is expected to cost so much; it may be a plain one that is to show the rate.
+    pub(super) fn on_cost(&mut self, cost: Duration, is_check: bool) {
+        self.since_check = if is_check {
+            Duration::ZERO
+        } else {
+            self.since_check.saturating_add(cost)
         };
     }
 
@@ -75,7 +104,12 @@ impl Doubt {
         rtt_min: Duration,
         rate: f64,
     ) -> Option<f64> {
-        confirm(&mut self.blocks, bytes, (rtt, rtt_min), rate)
+        let shown = confirm(&mut self.blocks, bytes, (rtt, rtt_min), rate);
+        self.in_vain = match shown {
+            Some(_) => 0,
+            None => self.in_vain.saturating_add(1),
+        };
+        shown
     }
 
     /// How long a probe is to be at `now`, beyond what it says, on a link that is taken for `rate` and has nothing else to carry, of a

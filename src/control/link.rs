@@ -522,18 +522,22 @@ impl LinkEstimator {
         }
     }
 
-    /// The rate by which a plain block is to be reckoned that would show whether the link is faster than it is taken for: bytes per second, no more
-    /// than has passed; `None` where that is known, or where it is so slow that other blocks show it.
-    pub(crate) fn unchecked(&self) -> Option<f64> {
-        match self.busy_rate {
-            Some(known) => Some(known).filter(|known| self.doubt.wants_block(*known)),
-            None => match self.rate() {
-                LinkRate::AtLeast(bound) => {
-                    Some(bound.get()).filter(|bound| *bound >= SHOWN_BY_BLOCKS)
-                }
-                LinkRate::Unknown | LinkRate::About(_) => None,
-            },
-        }
+    /// Whether a plain block of so many bytes may go out to show whether the link is faster than it is taken for: not where that is known, where it is
+    /// so slow that other blocks show it, or where that takes longer, at a rate no higher than what has passed, than it may.
+    pub(crate) fn may_check(&self, plain_len: usize) -> bool {
+        let rate = match (self.busy_rate, self.rate()) {
+            (Some(known), _) => Some(known).filter(|known| self.doubt.wants_block(*known)),
+            (None, LinkRate::AtLeast(bound)) => {
+                Some(bound.get()).filter(|bound| *bound >= SHOWN_BY_BLOCKS)
+            }
+            (None, LinkRate::Unknown | LinkRate::About(_)) => None,
+        };
+        rate.is_some_and(|rate| self.doubt.allows(plain_len as f64 * 1e9 / rate))
+    }
+
+    /// A block leaves that is expected to cost so much; it may be to show whether the link is faster than it is taken for.
+    pub(crate) fn on_block(&mut self, cost: Duration, is_check: bool) {
+        self.doubt.on_cost(cost, is_check);
     }
 
     /// Takes in that so many bytes, which began with such a block, were acknowledged after `rtt`, the least being `rtt_min`.

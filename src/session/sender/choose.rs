@@ -138,7 +138,9 @@ impl Sender {
         for arm in lacking {
             self.history.miss(arm, group);
         }
-        if adaptive && choice.is_check(wanted.plain_len) {
+        let is_check = adaptive && choice.is_check(wanted.plain_len);
+        path.known.link.on_block(choice.expected, is_check);
+        if is_check {
             self.inflight.check_next();
             // Acknowledgements may be held back, but not with the reply to a probe.
             self.wants_probe = true;

@@ -28,7 +28,7 @@ use self::standing::Standing;
 use super::{Choice, Prior, Reason, Situation};
 use crate::codecs::{Arm, CodecId, Length, Typical, typical};
 use crate::control::{BurstTime, LinkRate};
-use crate::units::{Time, saturating_nanos};
+use crate::units::Time;
 use crate::wire::MAX_PRIME;
 
 /// Settings of the cost policy.
@@ -56,12 +56,8 @@ const BEGINS_AT: u32 = 2;
 const SLOWER: f64 = 30.0;
 /// .. or, where that is the best one anyhow, to plain blocks, if those cost no more than this besides, ns. Arbitrary: what wakes vary by.
 const LONGER_NANOS: f64 = 10e3;
-/// In a run of compressed blocks, a plain one shows whether the link is faster than it is taken for, if it has so many bytes ..
+/// In a run of compressed blocks, a plain one shows whether the link is faster than it is taken for, if it has so many bytes. Arbitrary.
 pub(crate) const CHECK_LEN: usize = 16 << 10;
-/// .. takes no longer on the link, as far as is known, than such a part of what all blocks since the last one have cost ..
-const CHECK_SHARE: f64 = 0.05;
-/// .. and no longer than this, ns. All three arbitrary.
-const LONGEST_CHECK: f64 = 1e6;
 /// Blocks expected of a class that has just begun. Arbitrary.
 const LEAST_HORIZON: f64 = 8.0;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
@@ -149,8 +145,6 @@ pub(super) struct Cost {
     rateless: u32,
     /// Looks since a history was last compared with what blocks are without.
     unpaired: u32,
-    /// What blocks have cost since one was sent plain to check the link's rate.
-    unchecked: Duration,
     seen: Seen,
     /// What a change of arms loses by that, in shares of a block's cost.
     switching: f64,
@@ -177,7 +171,6 @@ impl Cost {
             plain_small: 0,
             rateless: 0,
             unpaired: 0,
-            unchecked: Duration::ZERO,
             seen: Seen::default(),
             switching: 0.0,
             reach: usize::MAX,
@@ -237,7 +230,6 @@ impl Cost {
     fn on_choice(&mut self, situation: &Situation<'_>, choice: &Choice, decode_share: f64) {
         let history = Some(choice.arm).filter(|arm| situation.arms[*arm].history);
         self.seen.on_block(history, situation.plain_len);
-        self.unchecked = self.unchecked.saturating_add(choice.expected);
         if !situation.peer_starved {
             self.decode_habit += HABIT_GAIN * (decode_share - self.decode_habit);
         }
@@ -521,19 +513,15 @@ impl Cost {
 
     /// In a run of compressed blocks, now and then a plain one, while the link may be faster than it is taken for: they are short, and leave when they are
     /// encoded, so that nothing else would ever show it.
-    fn check(&mut self, situation: &Situation<'_>, stages: &Stages, best: Look) -> Option<Look> {
+    fn check(&self, situation: &Situation<'_>, stages: &Stages, best: Look) -> Option<Look> {
         if best.arm() == 0 || stages.followers < 1.0 || situation.plain_len < CHECK_LEN {
             return None;
         }
-        let rate = situation.link.unchecked()?;
-        let price = situation.plain_len as f64 * 1e9 / rate;
-        if price > (CHECK_SHARE * saturating_nanos(self.unchecked) as f64).min(LONGEST_CHECK) {
+        if !situation.link.may_check(situation.plain_len) {
             return None;
         }
         let plain = |look: &&Look| look.arm() == 0 && look.barred.is_none();
-        let plain = self.looks.iter().find(plain).copied()?;
-        self.unchecked = Duration::ZERO;
-        Some(plain)
+        self.looks.iter().find(plain).copied()
     }
 
     pub(super) fn own_mut(&mut self) -> &mut Model {

@@ -308,7 +308,9 @@ fn plain_of_a_thousand(link: impl Fn(&mut PeerKnowledge), lasting: bool) -> usiz
             ..Situation::quiet(&arms, &known)
         };
         let choice = policy.choose(&situation, &mut rng);
-        assert_eq!(choice.is_check(situation.plain_len), choice.arm == 0);
+        let is_check = choice.is_check(situation.plain_len);
+        assert_eq!(is_check, choice.arm == 0);
+        known.link.on_block(choice.expected, is_check);
         plain += usize::from(choice.arm == 0);
     }
     plain
