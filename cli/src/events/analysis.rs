@@ -71,7 +71,7 @@ impl Default for Times {
 
 impl Times {
     fn record(&mut self, nanos: u64, messages: u64) {
-        self.0.saturating_record_n(nanos.max(1), messages);
+        self.0.saturating_record_n(nanos, messages);
     }
 
     pub(super) fn messages(&self) -> u64 {

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::time::Duration;
 
 use tautline::eventlog::{Domain, EventId, EventKind, LogId, Reader, Row, Timebase};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use tautline::eventlog::{Route, Visit};
 use tautline::loadgen::events as load;
 use tautline::transport::events::{self, Event};
+use tokio::time::Instant;
 
 use crate::failure::{Failure, tell};
 
@@ -51,6 +51,8 @@ pub(super) struct Source {
     waiting: Vec<Timed>,
     /// The latest time of the pass before: all rows up to it have been read.
     latest: u64,
+    /// When the rows were read last, and the time before.
+    read_at: [Instant; 2],
     /// The number of the next row of each writer's log.
     next: HashMap<(usize, u16), u64>,
     most: u64,
@@ -97,6 +99,7 @@ impl Source {
                 visit.route(event, None, Some(Route::to(events::LOG).every(every)))?;
             }
         }
+        source.read_at = [Instant::now(); 2];
         Ok(source)
     }
 
@@ -125,6 +128,7 @@ impl Source {
             process,
             waiting: Vec::new(),
             latest: 0,
+            read_at: [Instant::now(); 2],
             next: HashMap::new(),
             most: 0,
             skipped: (0, 0),
@@ -167,6 +171,7 @@ impl Source {
     /// Rows that have come, up to a time before which no more will.
     pub(super) fn next(&mut self) -> Result<Vec<Timed>, Failure> {
         let until = self.latest;
+        self.read_at = [Instant::now(), self.read_at[0]];
         self.read()?;
         let after = self.waiting.partition_point(|row| row.at <= until);
         let later = self.waiting.split_off(after);
@@ -292,9 +297,10 @@ impl Source {
         })
     }
 
-    /// The latest time that rows have come of.
-    pub(super) fn latest(&self) -> Duration {
-        Duration::from_nanos(self.latest)
+    /// Until when what has happened was handed out: a look later than it came. However long it is between two looks, those of a time
+    /// are handed out with it.
+    pub(super) const fn handed_until(&self) -> Instant {
+        self.read_at[1]
     }
 }
 
@@ -328,7 +334,34 @@ fn needed(rows: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(target_os = "linux")]
+    use std::time::Duration;
+
+    #[cfg(target_os = "linux")]
+    use tautline::eventlog::EventLog;
+
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_handed_out_is_of_the_time_that_is_said_however_late_one_looks() {
+        let log = EventLog::shared(&events::config(1 << 16)).expect("small");
+        let mut source = Source::attach(std::process::id(), Some(1)).expect("this process has one");
+        let node = log.domain_named("node").expect("there is room");
+        let recorder = log.recorder();
+        let (mut recorded, mut handed) = (Vec::new(), 0);
+        for held_up in [0, 0, 50, 0, 0, 20, 0] {
+            for _ in 0..=held_up {
+                recorder.record(events::LOAD_MEASURED, node, 1, node);
+                recorded.push(Instant::now());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            handed += source.next().expect("it is there").len();
+            let until = source.handed_until();
+            assert_eq!(handed, recorded.partition_point(|at| *at <= until));
+        }
+        assert!(handed >= 71, "{handed}");
+    }
 
     #[test]
     fn a_ring_needs_room_for_one_row_more_than_come() {

@@ -7,6 +7,7 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table};
+use tokio::time::Instant;
 
 use super::analysis::{Analysis, Figures, Stage};
 use super::counters::{self, ProcessCounters};
@@ -92,26 +93,23 @@ async fn watch(
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let interrupted = asked_to_end();
     tokio::pin!(interrupted);
-    let begun = tokio::time::Instant::from_std(ticks.tick().await.into_std());
+    let begun = ticks.tick().await;
     let mut next = begun + arguments.period;
-    let mut from = Duration::ZERO;
+    let mut from = source.handed_until();
     loop {
-        let now = tokio::select! {
+        tokio::select! {
             () = &mut interrupted => return Ok(()),
-            now = ticks.tick() => now,
-        };
+            _ = ticks.tick() => {}
+        }
+        // A tick says when it was due.
+        let now = Instant::now();
         for row in source.next()? {
             analysis.take(source, &row);
         }
         if now >= next || source.is_over() {
             next = now + arguments.period;
-            let to = source.latest();
-            let figures = analysis.take_figures();
-            let span = if from.is_zero() {
-                figures.span()
-            } else {
-                to.saturating_sub(from)
-            };
+            let to = source.handed_until();
+            let span = to - from;
             from = to;
             let counted = match &mut counters {
                 Ok(counters) => Ok(counters.rates()),
@@ -120,7 +118,7 @@ async fn watch(
             view.show(&Shown {
                 process,
                 span,
-                figures,
+                figures: analysis.take_figures(),
                 sizes: source.sizes(),
                 counted,
                 lacking: lacking.clone(),
@@ -240,7 +238,7 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
     let left = if is_wide {
         Constraint::Percentage(55)
     } else {
-        Constraint::Length(40)
+        Constraint::Length(41)
     };
     let [stages_at, arms_at] = Layout::horizontal([left, Constraint::Min(0)]).areas(middle);
     let heading = format!(
@@ -250,17 +248,19 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
     );
     let bold = Style::new().add_modifier(Modifier::BOLD);
     frame.render_widget(Paragraph::new(heading).style(bold), title);
-    frame.render_widget(streams(shown, is_wide), streams_at);
+    // But the frame and the headings.
+    let room = usize::from(streams_at.height.saturating_sub(3));
+    frame.render_widget(streams(shown, room, is_wide), streams_at);
     frame.render_widget(stages(figures, is_wide), stages_at);
     frame.render_widget(arms(shown), arms_at);
-    frame.render_widget(path(shown), path_at);
+    frame.render_widget(path(shown, path_at.width), path_at);
     let quiet = Style::new().fg(Color::DarkGray);
     let words = "q ends it, and switches events back to what they were";
     frame.render_widget(Paragraph::new(words).style(quiet), help);
 }
 
 fn table<'a>(
-    title: &'a str,
+    title: impl Into<Line<'a>>,
     header: impl IntoIterator<Item = &'a str>,
     rows: Vec<Row<'a>>,
     widths: &[u16],
@@ -275,7 +275,8 @@ fn table<'a>(
         .block(Block::bordered().title(title))
 }
 
-fn streams(shown: &Shown, is_wide: bool) -> Table<'_> {
+/// Those that there is `room` for, and how many there are.
+fn streams(shown: &Shown, room: usize, is_wide: bool) -> Table<'_> {
     let mut all: Vec<_> = shown.figures.streams.iter().collect();
     all.sort_by_key(|(_, stream)| std::cmp::Reverse(stream.sent_bytes + stream.received_bytes));
     let rate = |count| format!("{:.0}/s", per_second(count, shown.span));
@@ -306,7 +307,13 @@ fn streams(shown: &Shown, is_wide: bool) -> Table<'_> {
         ("acked p99", "delivered p99", [0, 9, 11, 9, 9, 11, 13])
     };
     let header = ["stream", "sent", "", acked, "received", "", delivered];
-    table(" streams ", header, rows.collect(), &widths)
+    let rows: Vec<_> = rows.collect();
+    let title = if rows.len() > room {
+        format!(" streams: {room} of {}, by bytes ", rows.len())
+    } else {
+        " streams ".to_owned()
+    };
+    table(title, header, rows, &widths)
 }
 
 fn stages(figures: &Figures, is_wide: bool) -> Table<'_> {
@@ -342,7 +349,7 @@ fn arms(shown: &Shown) -> Table<'_> {
     table(" codecs ", header, rows.collect(), &[0, 8, 7, 9])
 }
 
-fn path(shown: &Shown) -> Paragraph<'_> {
+fn path(shown: &Shown, width: u16) -> Paragraph<'_> {
     let figures = &shown.figures;
     let load = figures.load.map_or_else(
         || "not measured".to_owned(),
@@ -364,24 +371,36 @@ fn path(shown: &Shown) -> Paragraph<'_> {
         })
         .collect();
     let mut lines = vec![
-        Line::raw(format!("round trips  {}", paths.join("; "))),
-        Line::raw(format!(
+        format!("round trips  {}", paths.join("; ")),
+        format!(
             "processors   load {load}; decoding {:.1} % of one",
             100.0 * decoding
-        )),
-        Line::raw(format!(
+        ),
+        format!(
             "counted      {}",
             match &shown.counted {
                 Ok(counted) => counters::words(counted),
                 Err(why) => format!("nothing: {why}"),
             }
-        )),
-        Line::raw(format!("event log    {}", report::sizing(shown.sizes))),
+        ),
+        format!("event log    {}", report::sizing(shown.sizes)),
     ];
     if !shown.lacking.is_empty() {
-        lines.insert(3, Line::raw(format!("not counted  {}", shown.lacking)));
+        lines.insert(3, format!("not counted  {}", shown.lacking));
     }
-    Paragraph::new(lines).block(Block::bordered().title(" path and processors "))
+    let width = usize::from(width.saturating_sub(2));
+    let lines = lines.into_iter().map(|line| Line::raw(within(line, width)));
+    Paragraph::new(lines.collect::<Vec<_>>())
+        .block(Block::bordered().title(" path and processors "))
+}
+
+/// A line of so many characters at most, of which the last one says if there are more.
+fn within(line: String, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line;
+    }
+    let kept = line.chars().take(width.saturating_sub(1));
+    kept.chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -414,7 +433,7 @@ mod tests {
         };
         let zstd = Arm::new(CodecId::ZSTD, 9);
         figures.arms.insert(zstd, arm);
-        for stage in [Stage::Encode, Stage::Deliver] {
+        for stage in [Stage::Encode, Stage::Received] {
             figures.stages.entry(stage).or_default();
         }
         figures.events.insert("block_encoded".to_owned(), 500);
@@ -482,7 +501,7 @@ mod tests {
             println!("{screen}");
             let all = [
                 "queued to encoded",
-                "decoded to delivered",
+                "received to delivered",
                 "received",
                 "p99",
                 "blocks",

@@ -188,8 +188,8 @@ fn row(name: &str, times: &RawTimes, unit: Unit) -> Row {
         .into_iter()
         .enumerate()
         .map(|(look, seconds)| {
-            // What is shorter than a clock tells is drawn at its least.
-            let at = unit.of(seconds.max(1e-9));
+            // What is shorter than a clock tells, or has one time for both its ends, is drawn at about what a clock's reading takes.
+            let at = unit.of(seconds.max(1e-8));
             Mark {
                 look: Some(look),
                 at,

@@ -55,6 +55,15 @@ fn arguments_are_of_their_row_in_every_order() {
 }
 
 #[test]
+fn rows_that_are_written_in_one_piece_are_whole_in_every_order() {
+    // Two rows of a line each, as the transport's are.
+    let format = RowFormat::new(Fields::USUAL, Stamp::Cycles);
+    read_all_orders(format, 128, 3, |row| {
+        assert_eq!(row.counter, Some(row.number + 1));
+    });
+}
+
+#[test]
 fn sums_are_whole_in_every_order() {
     let format = RowFormat::new(Fields::COUNTER, Stamp::Virtual).counting();
     read_all_orders(format, 16, 3, |row| {
