@@ -191,18 +191,23 @@ fn under_production(looks: usize) {
         _ => String::new(),
     });
     println!(
-        "| ring, bytes | ns a pass |{} given up | rows read | rows lost |\n|--:|--:|{}--:|--:|--:|",
+        "| ring, bytes | words a row | ns a pass |{} given up | rows read | rows lost |\n|--:|--:|--:|{}--:|--:|--:|",
         heads.collect::<String>(),
         "--:|".repeat(TRIALS.len() - 1)
     );
-    for bytes in (4..=13).map(|log2| 1_usize << log2) {
-        // Two words tell whether a row is whole; the shortest ring has room for rows of one.
-        let stamp = if bytes > 16 {
-            Stamp::Virtual
-        } else {
-            Stamp::Off
-        };
-        let log = log(bytes, Some(RowFormat::new(Fields::COUNTER, stamp)));
+    // Two words tell whether a row is whole; the shortest ring has room for rows of one. Those of eight are written in one piece.
+    let short = |bytes| match bytes {
+        16 => (1, Fields::COUNTER, Stamp::Off),
+        _ => (2, Fields::COUNTER, Stamp::Virtual),
+    };
+    let rings = (4..=13).map(|log2| 1_usize << log2);
+    let short = rings.clone().map(|bytes| (bytes, short(bytes)));
+    let full = (8, Fields::ALL, Stamp::Cycles);
+    let full = rings
+        .filter(|bytes| *bytes >= 128)
+        .map(|bytes| (bytes, full));
+    for (bytes, (words, fields, stamp)) in short.chain(full) {
+        let log = log(bytes, Some(RowFormat::new(fields, stamp)));
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let mut reader = log.reader();
@@ -213,14 +218,15 @@ fn under_production(looks: usize) {
                 let mut written = 0_u64;
                 while !done.load(Ordering::Relaxed) {
                     for _ in 0..BATCH {
-                        writer.record(EVENT, Domain::new(0), written, Domain::new(3));
+                        let (domain, other) = (Domain::new(0), Domain::new(3));
+                        writer.record_with(EVENT, domain, written, other, [written; 3]);
                         written += 1;
                     }
                 }
                 written
             });
             pin(1);
-            let (nanos, counts) = read(&mut reader, looks);
+            let (nanos, counts) = read(&mut reader, looks, stamp);
             done.store(true, Ordering::Relaxed);
             let written = producer.join().expect("no panic");
             reader.pass(&mut Vec::new()).expect("of this process");
@@ -232,7 +238,7 @@ fn under_production(looks: usize) {
             );
             let counts = counts.map(|count| format!(" {count} |")).concat();
             println!(
-                "| {bytes} | {nanos:.0} |{counts} {} | {} |",
+                "| {bytes} | {words} | {nanos:.0} |{counts} {} | {} |",
                 stats.rows, stats.lost
             );
         });
@@ -242,14 +248,18 @@ fn under_production(looks: usize) {
 /// Bounds of the histogram's classes, in passes: those beyond the first and up to the second, and so on. A look is given up after the last.
 const TRIALS: [usize; 8] = [0, 1, 2, 3, 4, 8, 16, 64];
 
-/// The counter is the row's number, and the stamp, if there is one, counts from 1.
-fn is_whole(row: &Row) -> bool {
-    let stamp = row.stamp.unwrap_or(row.number + 1);
-    row.counter == Some(row.number) && stamp == row.number + 1
+/// The counter is the row's number, as are its arguments, if it has any; a stamp that is no time counts from 1.
+fn is_whole(row: &Row, stamp: Stamp) -> bool {
+    let arguments = [row.first, row.second, row.third];
+    row.counter == Some(row.number)
+        && arguments
+            .iter()
+            .all(|it| it.is_none_or(|it| it == row.number))
+        && (stamp != Stamp::Virtual || row.stamp == Some(row.number + 1))
 }
 
 /// Nanoseconds of a pass, and looks by the class of their passes; the last are those given up.
-fn read(reader: &mut Reader, looks: usize) -> (f64, [usize; TRIALS.len()]) {
+fn read(reader: &mut Reader, looks: usize, stamp: Stamp) -> (f64, [usize; TRIALS.len()]) {
     let mut rows = Vec::new();
     // Until it is written.
     while rows.is_empty() {
@@ -265,7 +275,7 @@ fn read(reader: &mut Reader, looks: usize) -> (f64, [usize; TRIALS.len()]) {
             rows.clear();
             reader.pass(&mut rows).expect("of this process");
             passes += 1;
-            assert!(rows.iter().all(is_whole), "{rows:?}");
+            assert!(rows.iter().all(|row| is_whole(row, stamp)), "{rows:?}");
             let has_lost = reader.stats().lost > lost;
             // Where nothing was new, nothing was tried.
             trials += usize::from(has_lost || !rows.is_empty());

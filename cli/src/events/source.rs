@@ -349,16 +349,16 @@ mod tests {
         let mut source = Source::attach(std::process::id(), Some(1)).expect("this process has one");
         let node = log.domain_named("node").expect("there is room");
         let recorder = log.recorder();
-        let (mut recorded, mut handed) = (Vec::new(), 0);
+        let (mut moments, mut handed) = (Vec::new(), 0);
         for held_up in [0, 0, 50, 0, 0, 20, 0] {
             for _ in 0..=held_up {
                 recorder.record(events::LOAD_MEASURED, node, 1, node);
-                recorded.push(Instant::now());
+                moments.push(Instant::now());
                 std::thread::sleep(Duration::from_millis(1));
             }
             handed += source.next().expect("it is there").len();
             let until = source.handed_until();
-            assert_eq!(handed, recorded.partition_point(|at| *at <= until));
+            assert_eq!(handed, moments.partition_point(|at| *at <= until));
         }
         assert!(handed >= 71, "{handed}");
     }
