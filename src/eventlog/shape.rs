@@ -180,11 +180,16 @@ impl Shape {
         let rings = rings.collect::<Result<Vec<_>, _>>()?;
         let shape = Self::new(events, domains, writers, rings)
             .map_err(|_| ReadError::Damaged("its counts or lengths cannot be"))?;
-        if shape.words() != words || count(header::WORDS)? != words {
+        if shape.words() != words {
             return Err(ReadError::Truncated {
                 given: words * 8,
                 expected: shape.words() * 8,
             });
+        }
+        if count(header::WORDS)? != words {
+            return Err(ReadError::Damaged(
+                "its counts make another length than it says",
+            ));
         }
         Ok(shape)
     }

@@ -331,7 +331,7 @@ pub(crate) fn probe(
     let missed = match (probe.missed, by_kernel.is_some()) {
         (0, _) => String::new(),
         (missed, true) => format!("; {missed} samples were lost, and are part of the next"),
-        (missed, false) => format!("; {missed} ticks came too late and were left out"),
+        (missed, false) => format!("; ticks that came too late and were left out: {missed}"),
     };
     let interrupts = by_kernel.map_or(String::new(), |samples| format!("; {}", samples.tell()));
     format!(

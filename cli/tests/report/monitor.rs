@@ -52,7 +52,7 @@ fn totals_rates_the_stack_and_what_is_missing_are_right() {
     );
     assert_eq!(
         value("what the monitor itself took (the probe effect)"),
-        "10.00 ms of processor time in 2.000 s: 0.5000 % of one processor; 4 ticks came too late and were left out"
+        "10.00 ms of processor time in 2.000 s: 0.5000 % of one processor; ticks that came too late and were left out: 4"
     );
     let missing = page.row("Not counted</h3>", "the machine <has> none");
     assert_eq!(
