@@ -76,7 +76,7 @@ impl Doubt {
 
     /// Whether a plain block may go out to show the rate that takes so long, ns.
     pub(super) fn allows(&self, nanos: f64) -> bool {
-        let beyond = (self.in_vain + 1).saturating_sub(CONFIRMATIONS);
+        let beyond = self.in_vain.saturating_sub(CONFIRMATIONS - 1);
         let share = CHECK_SHARE / f64::from(1 << beyond.min(MOST_HALVED));
         nanos <= (share * saturating_nanos(self.since_check) as f64).min(LONGEST_CHECK)
     }
