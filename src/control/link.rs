@@ -536,7 +536,7 @@ impl LinkEstimator {
     }
 
     /// A block leaves that is expected to cost so much; it may be to show whether the link is faster than it is taken for.
-    pub(crate) fn on_block(&mut self, cost: Duration, is_check: bool) {
+    pub(crate) fn on_chosen(&mut self, cost: Duration, is_check: bool) {
         self.doubt.on_cost(cost, is_check);
     }
 

@@ -240,8 +240,8 @@ fn check_rate(link: &LinkEstimator) -> Option<f64> {
     let len = 64 << 10;
     let may = |cost: u64| {
         let mut link = link.clone();
-        link.on_block(Duration::ZERO, true);
-        link.on_block(Duration::from_nanos(cost), false);
+        link.on_chosen(Duration::ZERO, true);
+        link.on_chosen(Duration::from_nanos(cost), false);
         link.may_check(len)
     };
     let (mut least, mut most) = (0, 1 << 40);
@@ -302,7 +302,7 @@ fn short_connections_have_the_block_together_that_shows_a_fast_link() {
         link.restart();
         for _ in 0..25 {
             let is_check = link.may_check(64 << 10);
-            link.on_block(us(40), is_check);
+            link.on_chosen(us(40), is_check);
             if is_check {
                 checks.push(connection);
                 link.record_check(65_536, us(440), us(40));
@@ -316,6 +316,6 @@ fn short_connections_have_the_block_together_that_shows_a_fast_link() {
     // But one that does is believed, and followed by others as at first.
     link.record_check(65_536, us(72), us(40));
     assert!(link.likely_rate() > 1e9);
-    link.on_block(Duration::from_millis(2), false);
+    link.on_chosen(Duration::from_millis(2), false);
     assert!(link.may_check(64 << 10));
 }

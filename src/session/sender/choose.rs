@@ -139,7 +139,7 @@ impl Sender {
             self.history.miss(arm, group);
         }
         let is_check = adaptive && choice.is_check(wanted.plain_len);
-        path.known.link.on_block(choice.expected, is_check);
+        path.known.link.on_chosen(choice.expected, is_check);
         if is_check {
             self.inflight.check_next();
             // Acknowledgements may be held back, but not with the reply to a probe.

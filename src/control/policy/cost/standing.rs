@@ -59,14 +59,19 @@ impl Standing {
     /// Whether it would be the same for such a block if the link had so much to do, ns.
     fn stands_at(&self, plain_len: usize, backlog_nanos: f64) -> bool {
         let (mut more, mut less) = self.margin;
-        if self.is_hopeless && plain_len < self.plain_len / 8 * 7 {
+        if let Some(share) = self.share(plain_len) {
             // The shorter a block, the closer together are its arms.
-            let share = plain_len as f64 / self.plain_len as f64;
             (more, less) = (share * more, share * less);
         }
         let off = backlog_nanos - self.backlog_nanos;
         let is_like = off.abs() <= BACKLOG_SLACK || is_near(backlog_nanos, self.backlog_nanos);
         -less < off && off < more || self.plain_len <= SMALL && is_like
+    }
+
+    /// How long such a block is against its own, if it is not as long to an eighth, but shorter.
+    fn share(&self, plain_len: usize) -> Option<f64> {
+        let is_shorter = self.is_hopeless && plain_len < self.plain_len / 8 * 7;
+        is_shorter.then(|| plain_len as f64 / self.plain_len as f64)
     }
 }
 
@@ -108,8 +113,7 @@ impl Cost {
         standing.left = standing.left.checked_sub(1)?;
         self.looks.clear();
         let mut choice = standing.choice;
-        if standing.is_hopeless && situation.plain_len < standing.plain_len / 8 * 7 {
-            let share = situation.plain_len as f64 / standing.plain_len as f64;
+        if let Some(share) = standing.share(situation.plain_len) {
             choice.expected = choice.expected.mul_f64(share);
         }
         Some((choice, standing.decode_share))

@@ -310,7 +310,7 @@ fn plain_of_a_thousand(link: impl Fn(&mut PeerKnowledge), lasting: bool) -> usiz
         let choice = policy.choose(&situation, &mut rng);
         let is_check = choice.is_check(situation.plain_len);
         assert_eq!(is_check, choice.arm == 0);
-        known.link.on_block(choice.expected, is_check);
+        known.link.on_chosen(choice.expected, is_check);
         plain += usize::from(choice.arm == 0);
     }
     plain
