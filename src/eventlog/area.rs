@@ -5,9 +5,12 @@ use core::fmt;
 #[cfg(all(unix, not(all(test, tautline_loom))))]
 use super::error::EventLogError;
 use super::error::ReadError;
+#[cfg(feature = "transport")]
+use super::format::{Fields, Route, RowFormat, Stamp};
 #[cfg(all(unix, not(all(test, tautline_loom))))]
 use super::mapped::Mapping;
-use super::shape::{LINE, MAGIC, Shape, header};
+use super::shape::{LINE, MAGIC, Shape, header, log};
+use super::stamp;
 use super::sync::{AtomicU64, Ordering, fence};
 
 /// A cache line: words of different ones do not slow each other down.
@@ -69,8 +72,8 @@ impl Area {
         for (at, count) in counts {
             self.store(at, count as u64);
         }
-        for (log, ring) in shape.rings.iter().enumerate() {
-            self.store(shape.log(log) + super::shape::log::RING, *ring as u64);
+        for (number, ring) in shape.rings.iter().enumerate() {
+            self.store(shape.log(number) + log::RING, *ring as u64);
         }
         // Who sees this sees all of the above.
         fence(Ordering::Release);
@@ -112,6 +115,30 @@ impl Area {
     #[inline]
     pub(super) fn store(&self, at: usize, value: u64) {
         self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Routes or formats were set just now.
+    pub(super) fn on_set(&self) {
+        let settings = self.word(header::SET);
+        settings.store(stamp::cycles(), Ordering::Release);
+    }
+
+    /// A bit for each event that has a row of all fields in the first log each time it happens, whatever its domain.
+    #[cfg(feature = "transport")]
+    pub(super) fn plain_events(&self) -> u64 {
+        let shape = &self.shape;
+        let full = RowFormat::new(Fields::ALL, Stamp::Cycles);
+        let is_full = self.load(shape.log(0) + log::FORMAT) == full.code();
+        // There is a bit for each of 64.
+        if !is_full || shape.events > u64::BITS as usize {
+            return 0;
+        }
+        let is_plain = |event: &usize| {
+            let mut routes = (0..shape.domains).map(|domain| shape.route(*event, domain));
+            routes.all(|at| self.load(at) == Route::FIRST)
+        };
+        let plain = (0..shape.events).filter(is_plain);
+        plain.fold(0, |plain, event| plain | 1 << event)
     }
 
     pub(super) fn store_all(&self, at: usize, values: &[u64]) {

@@ -66,7 +66,7 @@ impl Control {
             any |= self.words.load(self.shape.route(event, domain))? != 0;
         }
         self.words.store(Shape::switch(event), u64::from(any))?;
-        self.words.store(header::SWITCHED, stamp::cycles())
+        self.words.store(header::SET, stamp::cycles())
     }
 
     /// What rows of a log are from now on.
@@ -78,6 +78,7 @@ impl Control {
         known("log", log.index(), self.shape.rings.len())?;
         self.shape.check(log.index(), format)?;
         let at = self.shape.log(log.index()) + log::FORMAT;
-        Ok(self.words.store(at, format.code())?)
+        self.words.store(at, format.code())?;
+        Ok(self.words.store(header::SET, stamp::cycles())?)
     }
 }

@@ -9,8 +9,7 @@ use super::format::{Domain, EventId, EventKind, LogId, Route, RowFormat};
 use super::reader::Reader;
 use super::recorder::Recorder;
 use super::shape::{Shape, header, log, name_words};
-use super::stamp::{self, Reading};
-use super::sync::Ordering;
+use super::stamp::Reading;
 use super::writer::Writer;
 
 /// What a log area is to hold: events that there are, logs that their rows may go to, domains, writers.
@@ -198,8 +197,7 @@ impl EventLog {
         let any =
             (0..shape.domains).any(|domain| area.load(shape.route(event.index(), domain)) != 0);
         area.store(Shape::switch(event.index()), u64::from(any));
-        area.word(header::SWITCHED)
-            .store(stamp::cycles(), Ordering::Release);
+        area.on_set();
         Ok(())
     }
 
@@ -213,6 +211,7 @@ impl EventLog {
         known("log", log.index(), area.shape.rings.len())?;
         area.shape.check(log.index(), format)?;
         area.store(area.shape.log(log.index()) + log::FORMAT, format.code());
+        area.on_set();
         Ok(())
     }
 

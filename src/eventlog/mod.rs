@@ -67,6 +67,8 @@ mod log;
 #[cfg(all(unix, not(all(test, tautline_loom))))]
 mod mapped;
 mod phases;
+#[cfg(feature = "transport")]
+mod prepared;
 mod reader;
 mod recorder;
 mod shape;
@@ -98,6 +100,8 @@ pub use self::mapped::open;
 ))]
 pub use self::mapped::{attach, control, visit};
 pub use self::phases::{Charge, Phases, Step};
+#[cfg(feature = "transport")]
+pub(crate) use self::prepared::Prepared;
 pub use self::reader::{Counts, ReadStats, Reader, Row};
 pub use self::recorder::Recorder;
 #[cfg(feature = "transport")]

@@ -7,6 +7,8 @@ use std::thread;
 use super::area::Area;
 use super::format::{Domain, EventId};
 use super::stamp::Moment;
+#[cfg(feature = "transport")]
+use super::writer::FullRows;
 use super::writer::{Heading, Occurrence, Writer, count_unrecorded, is_on};
 
 thread_local! {
@@ -23,6 +25,13 @@ struct Known {
     area: Arc<Area>,
     /// None if the area had no part left.
     writer: Option<Writer>,
+}
+
+#[cfg(feature = "transport")]
+impl Drop for Known {
+    fn drop(&mut self) {
+        super::prepared::forget();
+    }
 }
 
 impl Known {
@@ -84,20 +93,16 @@ impl Recorder {
         Self { area }
     }
 
+    #[cfg(feature = "transport")]
+    #[inline]
+    pub(super) const fn area(&self) -> &Arc<Area> {
+        &self.area
+    }
+
     /// Whether rows are made of an event of any domain: what to ask first where it costs something to find out what to record.
     #[inline]
     pub fn is_on(&self, event: EventId) -> bool {
         is_on(&self.area, event)
-    }
-
-    /// Something else each time that it was said which events go anywhere.
-    #[cfg(feature = "transport")]
-    #[inline]
-    pub(crate) fn switched(&self) -> u64 {
-        use super::shape::header::SWITCHED;
-        use super::sync::Ordering;
-
-        self.area.word(SWITCHED).load(Ordering::Acquire)
     }
 
     /// As [`Writer::record`].
@@ -133,52 +138,13 @@ impl Recorder {
 
     #[inline(never)]
     fn record_now(&self, occurrence: &Occurrence) {
-        self.write(occurrence, Moment::now);
+        self.write(occurrence, Moment::now, |_| ());
     }
 
-    /// The same of an event that is on, as whoever calls it knows, with its three arguments and when it happened: what happens
-    /// at once needs the counter read only once.
-    // All of it in registers but the time.
+    /// The same of an event that happened at a moment; where the thread's other rows go that have all fields.
     #[cfg(feature = "transport")]
-    #[inline(never)]
-    pub(crate) fn record_on(
-        &self,
-        heading: Heading,
-        counter: u64,
-        first: u64,
-        second: u64,
-        third: u64,
-        at: Moment,
-    ) {
-        let is_written = WRITERS.try_with(|writers| {
-            let Ok(mut writers) = writers.try_borrow_mut() else {
-                return false;
-            };
-            match &mut writers.first {
-                Some(Known {
-                    area,
-                    writer: Some(writer),
-                }) if Arc::ptr_eq(area, &self.area) => {
-                    writer.write_usual(heading, counter, [first, second, third], at)
-                }
-                _ => false,
-            }
-        });
-        if !matches!(is_written, Ok(true)) {
-            let occurrence = Occurrence {
-                heading,
-                counter,
-                arguments: [first, second, third],
-            };
-            self.record_unusual(&occurrence, at);
-        }
-    }
-
-    #[cfg(feature = "transport")]
-    #[cold]
-    #[inline(never)]
-    fn record_unusual(&self, occurrence: &Occurrence, at: Moment) {
-        self.write(occurrence, || at);
+    pub(super) fn write_at(&self, occurrence: &Occurrence, at: Moment) -> Option<FullRows> {
+        self.write(occurrence, || at, Writer::full_rows).flatten()
     }
 
     #[inline(always)]
@@ -186,17 +152,24 @@ impl Recorder {
         clippy::inline_always,
         reason = "a row is written in not much more time than a call takes"
     )]
-    fn write(&self, occurrence: &Occurrence, at: impl FnOnce() -> Moment) {
+    fn write<R>(
+        &self,
+        occurrence: &Occurrence,
+        at: impl FnOnce() -> Moment,
+        then: impl FnOnce(&Writer) -> R,
+    ) -> Option<R> {
         // A thread that ends has none any more, and one that records while it records has it in use: neither can be here but for
         // an event within another's, of which there are none.
         let recorded = WRITERS.try_with(|writers| {
             let mut writers = writers.try_borrow_mut().ok()?;
             let writer = writers.of(&self.area)?;
             writer.write(occurrence, at);
-            Some(())
+            Some(then(writer))
         });
-        if !matches!(recorded, Ok(Some(()))) {
+        let recorded = recorded.ok().flatten();
+        if recorded.is_none() {
             count_unrecorded(&self.area);
         }
+        recorded
     }
 }

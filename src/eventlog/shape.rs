@@ -49,8 +49,8 @@ pub(super) mod header {
     pub(in super::super) const NANOS: usize = 9;
     /// Whether routes and formats from before the visits that there are are kept.
     pub(in super::super) const KEPT: usize = 10;
-    /// When it was last said which events go anywhere, by the time stamp counter: each time something else, whichever process says it.
-    pub(in super::super) const SWITCHED: usize = 11;
+    /// When routes or formats were last set, by the time stamp counter: each time something else, whichever process sets them.
+    pub(in super::super) const SET: usize = 11;
 }
 
 /// Words of a log's description.

@@ -16,19 +16,24 @@ use super::sync::{AtomicU64, Ordering, fence};
 struct Ring {
     /// The line in which the area says what its rows are to be.
     description: usize,
-    /// The line of the writer's register.
-    register: usize,
-    /// Its first word, which begins a line.
-    start: usize,
-    /// What the log's description said of rows when it was last looked at.
+    /// What it said when it was last looked at.
     code: u64,
     format: RowFormat,
-    /// Rows written, as the area has it too.
-    index: u64,
-    /// Row's number to place: its lowest bits, times words of a row.
-    mask: u64,
+    place: Place,
+    /// A row's place to its first word: times words of a row.
     shift: u32,
     layout: Layout,
+}
+
+/// Where the rows of a ring go.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The line of the writer's register, which says how many rows there are.
+    register: usize,
+    /// The first line of the ring.
+    start: usize,
+    /// A row's number to its place: its lowest bits.
+    mask: u64,
 }
 
 /// Of what rows consist, as far as there is a shorter way to write them.
@@ -147,55 +152,16 @@ impl Writer {
         self.write(occurrence, Moment::now);
     }
 
-    /// A row of an event each of which becomes one, with all fields, in the first log, as the one before it. False if it is another,
-    /// which is not written then.
+    /// Where rows go that have all fields, in the first log; none go there as long as it has others.
     #[cfg(feature = "transport")]
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "a row is written in not much more time than a call takes"
-    )]
-    pub(super) fn write_usual(
-        &mut self,
-        heading: Heading,
-        counter: u64,
-        [first, second, third]: [u64; 3],
-        at: Moment,
-    ) -> bool {
-        let Heading {
-            event,
-            domain,
-            correspondent,
-        } = heading;
-        let Some(ring) = &mut self.first else {
-            return false;
-        };
-        if domain.index() >= self.domains || event.index() >= self.events {
-            return false;
-        }
-        let lines = self.area.lines();
-        let place = Shape::place(event.index(), domain.index(), self.events);
-        let route = word(lines, self.routes_at + place).load(Ordering::Relaxed);
-        let code = lines[ring.description].0[log::FORMAT % LINE].load(Ordering::Relaxed);
-        if route != Route::FIRST || code != ring.code || ring.layout != Layout::All {
-            return false;
-        }
-        let (event, domain) = (event.0.into(), domain.0.into());
-        let (correspondent, time) = (correspondent.0.into(), at.cycles());
-        ring.put(
-            lines,
-            [
-                event,
-                domain,
-                correspondent,
-                time,
-                first,
-                second,
-                third,
-                counter,
-            ],
-        );
-        true
+    pub(super) fn full_rows(&self) -> Option<FullRows> {
+        let ring = self.first.filter(|ring| ring.layout == Layout::All)?;
+        let register = &self.area.lines()[ring.place.register].0;
+        let begun = register[register::FORMAT].load(Ordering::Relaxed);
+        Some(FullRows {
+            place: ring.place,
+            begun,
+        })
     }
 
     /// What becomes of an event that goes somewhere and happened at a moment, which is asked for if its row has the time.
@@ -241,22 +207,22 @@ impl Writer {
         } = *occurrence;
         match ring.layout {
             Layout::Usual => {
-                ring.put(lines, [event, domain, correspondent, time(), counter]);
+                let words = [event, domain, correspondent, time(), counter];
+                ring.place.put(lines, words);
             }
             Layout::All => {
-                ring.put(
-                    lines,
-                    [
-                        event,
-                        domain,
-                        correspondent,
-                        time(),
-                        first,
-                        second,
-                        third,
-                        counter,
-                    ],
-                );
+                let time = time();
+                let words = [
+                    event,
+                    domain,
+                    correspondent,
+                    time,
+                    first,
+                    second,
+                    third,
+                    counter,
+                ];
+                ring.place.put(lines, words);
             }
             Layout::Other => ring.append(lines, occurrence, time, &mut self.stamps),
         }
@@ -288,6 +254,58 @@ impl Drop for Writer {
     }
 }
 
+impl Place {
+    /// A row that takes more than half of a line: each has one of its own.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "its words are in registers")]
+    fn put<const WORDS: usize>(self, lines: &[Line], words: [u64; WORDS]) {
+        let index = &lines[self.register].0[register::INDEX];
+        let written = index.load(Ordering::Relaxed);
+        let line = &lines[self.start + (written & self.mask) as usize].0;
+        // What comes after is not seen before the index that was written before.
+        fence(Ordering::Release);
+        for (word, value) in line.iter().zip(words) {
+            word.store(value, Ordering::Relaxed);
+        }
+        index.store(written.wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// Where a writer's rows of all fields go, as long as they do.
+#[cfg(feature = "transport")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FullRows {
+    place: Place,
+    /// Which rows have had this format so far, as the register says: another word once they have another.
+    begun: u64,
+}
+
+#[cfg(feature = "transport")]
+impl FullRows {
+    /// Of no writer: no rows begin to have this format.
+    pub(super) const NONE: Self = Self {
+        place: Place {
+            register: 0,
+            start: 0,
+            mask: 0,
+        },
+        begun: u64::MAX,
+    };
+
+    /// Writes one, unless rows have had another format since. Only the writer's thread may.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "its words are in registers")]
+    pub(super) fn put(self, area: &Area, words: [u64; LINE]) -> bool {
+        let lines = area.lines();
+        let begun = &lines[self.place.register].0[register::FORMAT];
+        let is_same = begun.load(Ordering::Relaxed) == self.begun;
+        if is_same {
+            self.place.put(lines, words);
+        }
+        is_same
+    }
+}
+
 impl Ring {
     fn of(area: &Area, slot: usize, log: usize) -> Self {
         let shape = &area.shape;
@@ -295,12 +313,13 @@ impl Ring {
         let code = area.load(register + register::FORMAT);
         let mut ring = Self {
             description: (shape.log(log) + log::FORMAT) / LINE,
-            register: register / LINE,
-            start: shape.ring(slot, log),
             code: code & ((1 << FORMAT_BITS) - 1),
             format: RowFormat::from_code(code),
-            index: area.load(register + register::INDEX),
-            mask: 0,
+            place: Place {
+                register: register / LINE,
+                start: shape.ring(slot, log) / LINE,
+                mask: 0,
+            },
             shift: 0,
             layout: Layout::Other,
         };
@@ -308,23 +327,9 @@ impl Ring {
         ring
     }
 
-    /// A row that takes more than half of a line: each has one of its own.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "its words are in registers")]
-    fn put<const WORDS: usize>(&mut self, lines: &[Line], words: [u64; WORDS]) {
-        let line = &lines[self.start / LINE + (self.index & self.mask) as usize].0;
-        // As in `append`.
-        fence(Ordering::Release);
-        for (word, value) in line.iter().zip(words) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.index += 1;
-        lines[self.register].0[register::INDEX].store(self.index, Ordering::Release);
-    }
-
     #[inline(never)]
     fn append(
-        &mut self,
+        &self,
         lines: &[Line],
         occurrence: &Occurrence,
         cycles: impl FnOnce() -> u64,
@@ -340,12 +345,14 @@ impl Ring {
             Stamp::Tick => stamp::tick(),
             Stamp::Cycles => cycles(),
         };
-        let register = &lines[self.register].0;
-        let mut at = self.start + ((self.index & self.mask) << self.shift) as usize;
+        let place = self.place;
+        let register = &lines[place.register].0;
+        let written = register[register::INDEX].load(Ordering::Relaxed);
+        let mut at = place.start * LINE + ((written & place.mask) << self.shift) as usize;
         // A row's length is a power of two, and no more than a line: it lies within one.
         let line = &lines[at / LINE].0;
         let counter = if format.is_counting() {
-            register[register::BEGUN].store(self.index + 1, Ordering::Relaxed);
+            register[register::BEGUN].store(written.wrapping_add(1), Ordering::Relaxed);
             let last = format.used_words().saturating_sub(1);
             line[(at + last) % LINE]
                 .load(Ordering::Relaxed)
@@ -353,7 +360,7 @@ impl Ring {
         } else {
             occurrence.counter
         };
-        // What comes after is not seen before the index that was written before.
+        // As of other rows.
         fence(Ordering::Release);
         let fields = format.fields();
         let mut put = |is_there: bool, value: u64| {
@@ -374,8 +381,7 @@ impl Ring {
         put(fields.contain(Fields::THIRD), third);
         // Last, since it is the one that is added up.
         put(fields.contain(Fields::COUNTER), counter);
-        self.index += 1;
-        register[register::INDEX].store(self.index, Ordering::Release);
+        register[register::INDEX].store(written.wrapping_add(1), Ordering::Release);
     }
 
     /// Rows have another format from now on.
@@ -390,13 +396,17 @@ impl Ring {
         self.code = code;
         self.format = format;
         self.fit(&area.shape, log);
-        let code = self.index << FORMAT_BITS | format.code();
-        area.store(self.register * LINE + register::FORMAT, code);
+        let register = self.place.register * LINE;
+        let written = area.load(register + register::INDEX);
+        area.store(
+            register + register::FORMAT,
+            written << FORMAT_BITS | format.code(),
+        );
         // Who sees any of what follows sees that it is another format.
         fence(Ordering::Release);
         if format.is_counting() {
-            let row = self.start..self.start + format.row_words();
-            row.for_each(|at| area.store(at, 0));
+            let start = self.place.start * LINE;
+            (start..start + format.row_words()).for_each(|at| area.store(at, 0));
         }
     }
 
@@ -409,7 +419,7 @@ impl Ring {
             _ => Layout::Other,
         };
         self.shift = words.max(1).trailing_zeros();
-        self.mask = if self.format.is_counting() || words == 0 {
+        self.place.mask = if self.format.is_counting() || words == 0 {
             0
         } else {
             shape.rows(log, self.format) - 1

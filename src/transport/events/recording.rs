@@ -17,7 +17,7 @@ use super::{
 };
 use crate::codecs::{Arm, CodecId};
 use crate::control::BudgetRate;
-use crate::eventlog::{Domain, EventId, EventLog, Heading, Moment, Recorder, Timebase};
+use crate::eventlog::{Domain, EventId, EventLog, Heading, Moment, Prepared, Recorder, Timebase};
 use crate::session::{
     BlockDecision, BuildIdHasher, ContextChange, DictionaryChange, MessageRun, Observation,
     Observations, Observer, Role, Session,
@@ -101,7 +101,7 @@ impl NodeEvents {
                 Role::Acceptor => format!("from {peer}"),
             };
             Arc::new(SessionLog {
-                recorder: log.recorder.clone(),
+                recorder: Prepared::new(log.recorder.clone()),
                 domain: log.domain(&name),
                 others: log.others,
                 log: Arc::clone(log),
@@ -110,7 +110,6 @@ impl NodeEvents {
                 connection: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
                 streams: Mutex::default(),
                 latest: AtomicU64::new(u64::MAX),
-                switched: AtomicU64::new(u64::MAX),
                 since: Kept::default(),
                 encoded: Kept::default(),
                 received: Kept::default(),
@@ -144,19 +143,15 @@ impl NodeEvents {
 #[derive(Clone, Debug, Default)]
 pub(in crate::transport) struct SessionEvents(Option<Arc<SessionLog>>);
 
+// What each row needs comes first and lies together.
+#[repr(C)]
 struct SessionLog {
-    recorder: Recorder,
+    recorder: Prepared,
     connection: u32,
     domain: Domain,
     others: Domain,
-    log: Arc<Log>,
-    clock: Clock,
-    timebase: Timebase,
-    streams: Mutex<HashMap<StreamId, Domain, BuildIdHasher>>,
     /// The stream that was asked for last and its domain, so that most need not look: `stream << 16 | domain`.
     latest: AtomicU64,
-    /// What the recorder said of its switches when the session was last told what is wanted.
-    switched: AtomicU64,
     /// When the first of the messages came that are being queued.
     since: Kept,
     /// When the block was encoded of whose messages it is told, which comes first; or when it was decided to send one as it is.
@@ -165,6 +160,10 @@ struct SessionLog {
     received: Kept,
     /// When the block was decoded whose first messages are to come.
     decoded: Kept,
+    timebase: Timebase,
+    log: Arc<Log>,
+    clock: Clock,
+    streams: Mutex<HashMap<StreamId, Domain, BuildIdHasher>>,
 }
 
 /// A moment that is kept for rows of what happens at once: to read the counter takes as long as all else of a row. Sessions tell
@@ -216,10 +215,7 @@ impl SessionEvents {
         log.encoded.set(None);
         log.received.set(None);
         log.decoded.set(None);
-        let switched = log.recorder.switched();
-        if switched != log.switched.load(Ordering::Relaxed) {
-            // Before what is on is looked at: what is switched after that is seen next time.
-            log.switched.store(switched, Ordering::Relaxed);
+        if log.recorder.keep_up() {
             session.observe_only(log.wanted());
         }
     }
@@ -370,7 +366,7 @@ impl SessionLog {
         };
         let first = of_connection(self.connection, rest);
         self.recorder
-            .record_on(heading, counter, first, second, third, at);
+            .record(heading, counter, first, second, third, at);
     }
 
     /// A row of one of its streams.
@@ -385,7 +381,7 @@ impl SessionLog {
         let first = of_connection(self.connection, run.stream.get());
         let second = run_code(&run);
         self.recorder
-            .record_on(heading, run.bytes, first, second, third, at);
+            .record(heading, run.bytes, first, second, third, at);
     }
 }
 
@@ -509,7 +505,7 @@ impl Observer for SessionLog {
         let is_at_once = arm == Arm::IDENTITY && plain_len <= MOMENT;
         self.encoded.set(is_at_once.then_some(now));
         self.recorder
-            .record_on(heading, expected, first, block, third, now);
+            .record(heading, expected, first, block, third, now);
     }
 
     fn messages_encoded(&self, block: u64, messages: MessageRun) {
