@@ -59,6 +59,8 @@
 //!
 //! What happens at once has one time, since to read it takes as long as all else of a row: a block and its messages, encoded; a message alone
 //! in its block, decoded; and without a codec, of up to 8 KiB, a block that is decided on and encoded, or received and decoded.
+//!
+//! A connection looks at what is to be recorded each time that it begins to do something: what is set meanwhile counts from the next time on.
 
 mod recording;
 mod row;
