@@ -9,7 +9,7 @@ use super::area::{Area, Line};
 use super::format::{Domain, EventId, FORMAT_BITS, Fields, Route, RowFormat, Stamp};
 use super::shape::{LINE, Shape, header, log, name_words, register};
 use super::stamp::{self, Moment};
-use super::sync::{AtomicU64, Ordering, fence};
+use super::sync::{AtomicU64, Ordering, fence, own};
 
 /// A log's ring as its writer knows it.
 #[derive(Clone, Copy, Debug)]
@@ -260,7 +260,7 @@ impl Place {
     #[expect(clippy::inline_always, reason = "its words are in registers")]
     fn put<const WORDS: usize>(self, lines: &[Line], words: [u64; WORDS]) {
         let index = &lines[self.register].0[register::INDEX];
-        let written = index.load(Ordering::Relaxed);
+        let written = own(index);
         let line = &lines[self.start + (written & self.mask) as usize].0;
         // What comes after is not seen before the index that was written before.
         fence(Ordering::Release);
@@ -347,7 +347,7 @@ impl Ring {
         };
         let place = self.place;
         let register = &lines[place.register].0;
-        let written = register[register::INDEX].load(Ordering::Relaxed);
+        let written = own(&register[register::INDEX]);
         let mut at = place.start * LINE + ((written & place.mask) << self.shift) as usize;
         // A row's length is a power of two, and no more than a line: it lies within one.
         let line = &lines[at / LINE].0;
@@ -397,7 +397,7 @@ impl Ring {
         self.format = format;
         self.fit(&area.shape, log);
         let register = self.place.register * LINE;
-        let written = area.load(register + register::INDEX);
+        let written = own(area.word(register + register::INDEX));
         area.store(
             register + register::FORMAT,
             written << FORMAT_BITS | format.code(),

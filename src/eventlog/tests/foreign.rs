@@ -44,9 +44,19 @@ fn what_is_in_a_file_can_be_read_after_its_process() {
     assert_eq!(pass(&mut open(&path).expect("a log")).len(), 2);
 }
 
+/// Who finds a log by this process's number finds any that it has: there is to be one at a time.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[test]
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn a_running_process_is_found_by_its_number() {
+    let _alone = alone();
     let log = EventLog::shared(&config(1024, ALL)).expect("memory");
     let mut reader = attach(std::process::id()).expect("this process");
     filled(&log, 3);
@@ -60,6 +70,7 @@ fn a_running_process_is_found_by_its_number() {
 #[test]
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn another_process_says_what_is_recorded_and_undoes_it() {
+    let _alone = alone();
     let log = EventLog::shared(&config(1024, ALL)).expect("memory");
     let path = path_of(&log);
     let control = visit_of(&path);
@@ -92,6 +103,7 @@ fn another_process_says_what_is_recorded_and_undoes_it() {
 #[test]
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn the_last_visit_puts_back_what_was_before_the_first() {
+    let _alone = alone();
     let log = EventLog::shared(&config(1024, ALL)).expect("memory");
     let path = path_of(&log);
     let mut writer = log.writer("main").expect("free");
@@ -138,6 +150,7 @@ fn the_last_visit_puts_back_what_was_before_the_first() {
 #[test]
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn many_that_find_each_other_there_and_nothing_kept_all_begin() {
+    let _alone = alone();
     let log = EventLog::shared(&config(1024, ALL)).expect("memory");
     let path = path_of(&log);
     let come = |_| {
@@ -158,6 +171,7 @@ fn many_that_find_each_other_there_and_nothing_kept_all_begin() {
 #[test]
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn visits_of_many_threads_leave_nothing_behind() {
+    let _alone = alone();
     let log = EventLog::shared(&config(1024, ALL)).expect("memory");
     let path = path_of(&log);
     std::thread::scope(|scope| {
@@ -257,6 +271,7 @@ fn a_file_that_becomes_shorter_under_its_reader_is_an_error() {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn producers_bear_any_routes_and_formats() {
     use std::os::unix::fs::FileExt;
+    let _alone = alone();
     let log = EventLog::shared(&config(512, ALL)).expect("memory");
     let file = log.file().expect("shared");
     let mut writer = log.writer("main").expect("free");

@@ -1,11 +1,17 @@
 //! Every order in which two threads may see each other's writes, by loom: docs/testing.md has the command.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use loom::thread;
 
 use super::*;
 
 fn read_all_orders(format: RowFormat, bytes: usize, rows: u64, check: fn(&Row)) {
+    let tried = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&tried);
     loom::model(move || {
+        count.fetch_add(1, Relaxed);
         let config = EventLogConfig::default()
             .event("used", EventKind::Access)
             .log("all", bytes, format)
@@ -28,6 +34,8 @@ fn read_all_orders(format: RowFormat, bytes: usize, rows: u64, check: fn(&Row)) 
         let stats = reader.stats();
         assert_eq!(stats.rows + stats.summed + stats.lost, rows);
     });
+    let tried = tried.load(Relaxed);
+    assert!(tried >= 100, "loom has tried {tried} orders");
 }
 
 #[test]

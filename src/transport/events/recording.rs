@@ -344,7 +344,7 @@ impl SessionLog {
         domain
     }
 
-    /// A row of the connection, of what happens now and is wanted as far as is known: what is off by now makes none.
+    /// A row of the connection, of what happens now and was wanted when that was last looked at.
     #[inline]
     fn record(&self, event: EventId, counter: u64, rest: u32, arguments: [u64; 2]) {
         self.record_at(event, counter, rest, arguments, Moment::now());
