@@ -340,12 +340,22 @@ fn a_recording_is_written_in_each_format_and_replayed() {
         .lines()
         .filter(|line| !line.starts_with('#'))
         .count();
-    let samples = std::fs::read_to_string(&recorded)
-        .expect("the recording")
-        .lines()
-        .count()
-        - 2;
-    assert_eq!(rows - 1, samples);
+    let recorded = std::fs::read_to_string(&recorded).expect("the recording");
+    assert_eq!(rows - 1, recorded.lines().count() - 2);
+    assert!(!text(&output.stderr).contains("a.jsonl"));
+    // What is not all of it is said not to be.
+    let (whole, _end) = recorded.trim_end().rsplit_once('\n').expect("lines");
+    let cut = folder.path().join("cut.jsonl");
+    for (content, said) in [
+        (format!("{whole}\n"), "not brought to its end"),
+        (whole[..whole.len() - 9].to_owned(), "its last line is cut"),
+    ] {
+        std::fs::write(&cut, content).expect("room");
+        let output = run(&["monitor", "--replay", as_text(&cut)]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let err = text(&output.stderr);
+        assert!(err.contains("cut.jsonl") && err.contains(said), "{err}");
+    }
 }
 
 #[test]

@@ -118,9 +118,10 @@ impl Area {
     }
 
     /// Routes or formats were set just now.
-    pub(super) fn on_set(&self) {
+    pub(super) fn note_set(&self) {
         let settings = self.word(header::SET);
-        settings.store(stamp::cycles(), Ordering::Release);
+        let before = settings.load(Ordering::Relaxed);
+        settings.store(stamp::after(before), Ordering::Release);
     }
 
     /// A bit for each event that has a row of all fields in the first log each time it happens, whatever its domain.

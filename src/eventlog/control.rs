@@ -66,7 +66,13 @@ impl Control {
             any |= self.words.load(self.shape.route(event, domain))? != 0;
         }
         self.words.store(Shape::switch(event), u64::from(any))?;
-        self.words.store(header::SET, stamp::cycles())
+        self.note_set()
+    }
+
+    /// Routes or formats were set just now.
+    fn note_set(&self) -> Result<(), ReadError> {
+        let before = self.words.load(header::SET)?;
+        self.words.store(header::SET, stamp::after(before))
     }
 
     /// What rows of a log are from now on.
@@ -79,6 +85,6 @@ impl Control {
         self.shape.check(log.index(), format)?;
         let at = self.shape.log(log.index()) + log::FORMAT;
         self.words.store(at, format.code())?;
-        Ok(self.words.store(header::SET, stamp::cycles())?)
+        Ok(self.note_set()?)
     }
 }

@@ -197,7 +197,7 @@ impl EventLog {
         let any =
             (0..shape.domains).any(|domain| area.load(shape.route(event.index(), domain)) != 0);
         area.store(Shape::switch(event.index()), u64::from(any));
-        area.on_set();
+        area.note_set();
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl EventLog {
         known("log", log.index(), area.shape.rings.len())?;
         area.shape.check(log.index(), format)?;
         area.store(area.shape.log(log.index()) + log::FORMAT, format.code());
-        area.on_set();
+        area.note_set();
         Ok(())
     }
 

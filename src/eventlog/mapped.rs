@@ -226,8 +226,14 @@ pub(super) fn control_of(path: &Path) -> Result<Control, ReadError> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn find(process: u32) -> io::Result<std::path::PathBuf> {
-    let directory = format!("/proc/{process}/fd");
-    for entry in std::fs::read_dir(&directory)? {
+    let entries = match std::fs::read_dir(format!("/proc/{process}/fd")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let text = format!("there is no process {process}");
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        entries => entries?,
+    };
+    for entry in entries {
         let path = entry?.path();
         let target = std::fs::read_link(&path).unwrap_or_default();
         let is_area = target

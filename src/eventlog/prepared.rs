@@ -42,7 +42,7 @@ pub(super) fn forget() {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     recorder: Recorder,
-    /// When the area's settings were made, as it said when they were last looked at.
+    /// Which of the area's settings were looked at last, as it numbers them.
     set: AtomicU64,
     /// A bit for each event all of which become such rows, whatever their domain.
     plain: AtomicU64,
@@ -63,7 +63,8 @@ impl Prepared {
     }
 
     /// Looks at what is to be recorded, if that was set since; whether it was. Until it is called again rows may be as they were
-    /// to be before.
+    /// to be before. For one caller only, who drives what is recorded: of two at once the slower might keep what the other has
+    /// seen change.
     #[inline]
     pub(crate) fn keep_up(&self) -> bool {
         let set = self.recorder.area().word(header::SET);

@@ -49,7 +49,7 @@ pub(super) mod header {
     pub(in super::super) const NANOS: usize = 9;
     /// Whether routes and formats from before the visits that there are are kept.
     pub(in super::super) const KEPT: usize = 10;
-    /// When routes or formats were last set, by the time stamp counter: each time something else, whichever process sets them.
+    /// Which settings these are: routes or formats were set each time it changes, whichever process does it ([`stamp::after`](super::super::stamp::after)).
     pub(in super::super) const SET: usize = 11;
 }
 

@@ -31,6 +31,12 @@ pub(super) fn cycles() -> u64 {
     }
 }
 
+/// A number after `before`: the time stamp counter, as whoever else makes one, in whichever process, is to make another; or the next, where the counter has
+/// not come so far.
+pub(super) fn after(before: u64) -> u64 {
+    cycles().max(before.wrapping_add(1))
+}
+
 /// Nanoseconds of the system's monotonic clock, which all processes read alike.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn nanos() -> u64 {
@@ -194,6 +200,15 @@ mod tests {
             Timebase::new(begun, begun).duration(7),
             Duration::from_nanos(7)
         );
+    }
+
+    #[test]
+    fn numbers_come_one_after_another_whatever_the_counter_does() {
+        let ahead = cycles() + (1 << 60);
+        assert_eq!(after(ahead), ahead + 1);
+        assert!(after(0) > 0);
+        // Of a word that somebody else has written.
+        assert!(after(u64::MAX) < u64::MAX);
     }
 
     #[test]

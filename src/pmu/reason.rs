@@ -118,7 +118,7 @@ pub enum Reason {
 /// Something that was asked for and is not counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
-    /// The set it is in.
+    /// The set it is in; empty if there is none.
     pub set: String,
     /// The event or gauge.
     pub name: String,
@@ -130,12 +130,25 @@ pub struct Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of set {}", self.name, self.set)?;
-        if let Some(place) = self.place {
-            write!(f, ", {place}")?;
-        }
-        write!(f, ": {}", self.reason)
+        show(f, &self.name, &self.set, self.place, self.reason)
     }
+}
+
+fn show(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    set: &str,
+    place: Option<impl fmt::Display>,
+    reason: impl fmt::Display,
+) -> fmt::Result {
+    f.write_str(name)?;
+    if !set.is_empty() {
+        write!(f, " of set {set}")?;
+    }
+    if let Some(place) = place {
+        write!(f, ", {place}")?;
+    }
+    write!(f, ": {reason}")
 }
 
 /// What a recording says was asked for and not counted, in the words of who made it.
@@ -165,11 +178,7 @@ impl From<&Missing> for RecordedMissing {
 
 impl fmt::Display for RecordedMissing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of set {}", self.name, self.set)?;
-        if let Some(place) = &self.place {
-            write!(f, ", {place}")?;
-        }
-        write!(f, ": {}", self.reason)
+        show(f, &self.name, &self.set, self.place.as_ref(), &self.reason)
     }
 }
 

@@ -440,11 +440,16 @@ fn replay(
     penalty: impl Fn(&str) -> Option<f64>,
 ) -> Result<(), Failure> {
     let name = path.display().to_string();
-    let from = path.to_owned();
+    let (from, of) = (path.to_owned(), name.clone());
     let recording = unless_over(is_interrupted, move || {
-        let file = File::open(from).map_err(|error| Failure::of(&name, &error))?;
-        Recording::read(BufReader::new(file)).map_err(|error| Failure::of(&name, &error))
+        let file = File::open(from).map_err(|error| Failure::of(&of, &error))?;
+        Recording::read(BufReader::new(file)).map_err(|error| Failure::of(&of, &error))
     })?;
+    if recording.is_cut() {
+        tell!("tautline: {name}: its last line is cut, and left out");
+    } else if recording.epilogue().is_none() {
+        tell!("tautline: {name}: it was not brought to its end: there may have been more");
+    }
     let preamble = recording.preamble().clone();
     let mut monitor = recording.monitor(|mut config| {
         for event in &arguments.require {

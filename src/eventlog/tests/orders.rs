@@ -7,11 +7,20 @@ use loom::thread;
 
 use super::*;
 
-fn read_all_orders(format: RowFormat, bytes: usize, rows: u64, check: fn(&Row)) {
+/// Has loom try all orders of what `run` does, which are some: one alone would be none at all.
+fn try_all_orders(run: impl Fn() + Send + Sync + 'static) {
     let tried = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&tried);
     loom::model(move || {
         count.fetch_add(1, Relaxed);
+        run();
+    });
+    let tried = tried.load(Relaxed);
+    assert!(tried >= 100, "loom has tried {tried} orders");
+}
+
+fn read_all_orders(format: RowFormat, bytes: usize, rows: u64, check: fn(&Row)) {
+    try_all_orders(move || {
         let config = EventLogConfig::default()
             .event("used", EventKind::Access)
             .log("all", bytes, format)
@@ -34,8 +43,6 @@ fn read_all_orders(format: RowFormat, bytes: usize, rows: u64, check: fn(&Row)) 
         let stats = reader.stats();
         assert_eq!(stats.rows + stats.summed + stats.lost, rows);
     });
-    let tried = tried.load(Relaxed);
-    assert!(tried >= 100, "loom has tried {tried} orders");
 }
 
 #[test]
@@ -83,7 +90,7 @@ fn sums_are_whole_in_every_order() {
 
 #[test]
 fn a_change_of_format_tears_no_row() {
-    loom::model(|| {
+    try_all_orders(|| {
         let wide = RowFormat::new(Fields::COUNTER, Stamp::Virtual);
         let config = EventLogConfig::default()
             .event("used", EventKind::Access)

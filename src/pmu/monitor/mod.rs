@@ -268,7 +268,7 @@ impl<C: Counters> Monitor<C> {
                 && !sets.any(|set| set.events().contains(name) || set.gauges().contains(name))
             {
                 lacking.push(Missing {
-                    set: "any".to_owned(),
+                    set: String::new(),
                     name: name.clone(),
                     place: None,
                     reason: Reason::NotInSets,

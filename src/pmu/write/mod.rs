@@ -136,6 +136,11 @@ impl Encoder {
         }
     }
 
+    /// Whether it writes lines of text.
+    pub const fn writes_lines(&self) -> bool {
+        matches!(self.0, Form::Csv(_) | Form::JsonLines)
+    }
+
     /// What stands at the very beginning with so many samples, in place of what was there.
     pub fn patch(&self, samples: u64) -> Option<Vec<u8>> {
         match &self.0 {

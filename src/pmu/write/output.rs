@@ -24,7 +24,8 @@ pub enum OutputError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The file cannot be written: samples stay in the store, and what has been written is whole but for a last line that may be cut.
+    /// The file cannot be written: samples stay in the store, and what has been written is whole but for a last line that may be cut, unless
+    /// this was the last try ([`Output::finish`]).
     #[error("cannot write {}", path.display())]
     Write {
         /// The file.
@@ -57,6 +58,9 @@ pub struct Output {
     pub(super) pending: Vec<u8>,
     /// Of it, samples.
     pending_samples: u64,
+    /// Bytes that were written, and of these those up to the end of the last line.
+    written: u64,
+    whole: u64,
     flushed: Flushed,
 }
 
@@ -122,6 +126,8 @@ impl Output {
             cursor: Cursor::default(),
             pending,
             pending_samples: 0,
+            written: 0,
+            whole: 0,
             flushed: Flushed::default(),
         })
     }
@@ -158,9 +164,22 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// [`OutputError::Write`].
+    /// [`OutputError::Write`]: of a file of lines the last is whole all the same.
     pub fn finish(
         mut self,
+        store: &Store,
+        layout: &Layout,
+        epilogue: &Epilogue,
+    ) -> Result<Flushed, OutputError> {
+        let flushed = self.write_rest(store, layout, epilogue);
+        if flushed.is_err() {
+            self.leave_out_cut_line();
+        }
+        flushed
+    }
+
+    fn write_rest(
+        &mut self,
         store: &Store,
         layout: &Layout,
         epilogue: &Epilogue,
@@ -174,6 +193,16 @@ impl Output {
         self.write_pending()?;
         self.patch()?;
         Ok(self.flushed)
+    }
+
+    /// A number that was cut would be read as another.
+    fn leave_out_cut_line(&self) {
+        if let Sink::File(file) = &self.sink {
+            if self.encoder.writes_lines() && self.whole < self.written {
+                // What is no file of the disk's has no length.
+                let _ = file.set_len(self.whole);
+            }
+        }
     }
 
     /// What has been written so far.
@@ -194,6 +223,13 @@ impl Output {
                 Err(error) => break Err(error),
             }
         };
+        let end_of_line = self.pending[..written]
+            .iter()
+            .rposition(|byte| *byte == b'\n');
+        if let Some(end) = end_of_line {
+            self.whole = self.written + end as u64 + 1;
+        }
+        self.written += written as u64;
         // What is left is written next time, from where it stopped.
         self.pending.drain(..written);
         if self.pending.is_empty() {

@@ -143,8 +143,6 @@ impl NodeEvents {
 #[derive(Clone, Debug, Default)]
 pub(in crate::transport) struct SessionEvents(Option<Arc<SessionLog>>);
 
-// What each row needs comes first and lies together.
-#[repr(C)]
 struct SessionLog {
     recorder: Prepared,
     connection: u32,
