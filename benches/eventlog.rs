@@ -19,6 +19,9 @@ use tautline::eventlog::{
     Row, RowFormat, Stamp, Writer,
 };
 
+#[path = "support/pin.rs"]
+mod pin;
+
 const EVENT: EventId = EventId::new(0);
 const LOG: LogId = LogId::new(0);
 const BATCH: u64 = 1000;
@@ -155,7 +158,7 @@ fn beside(batches: usize, producers: usize) -> Vec<f64> {
                 let mut writer = log.writer("bench").expect("free");
                 let barrier = &barrier;
                 scope.spawn(move || {
-                    pin(number);
+                    pin::pin(number);
                     barrier.wait();
                     nanos(batches, |number| point(&mut writer, number))
                 })
@@ -167,17 +170,6 @@ fn beside(batches: usize, producers: usize) -> Vec<f64> {
             .collect()
     })
 }
-
-#[cfg(target_os = "linux")]
-fn pin(processor: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(processor);
-    // Where it may not, it runs wherever it is put.
-    let _ = rustix::thread::sched_setaffinity(None, &set);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn pin(_processor: usize) {}
 
 /// Looks at rings of all lengths while they are written without a pause, each repeated until nothing of what was new was lost, as the source's analysis is
 /// (Stöß 2005, figures 5.4 and 5.5): how many passes that takes.
@@ -214,7 +206,7 @@ fn under_production(looks: usize) {
             let mut writer = log.writer("bench").expect("free");
             let done = &done;
             let producer = scope.spawn(move || {
-                pin(0);
+                pin::pin(0);
                 let mut written = 0_u64;
                 while !done.load(Ordering::Relaxed) {
                     for _ in 0..BATCH {
@@ -225,7 +217,7 @@ fn under_production(looks: usize) {
                 }
                 written
             });
-            pin(1);
+            pin::pin(1);
             let (nanos, counts) = read(&mut reader, looks, stamp);
             done.store(true, Ordering::Relaxed);
             let written = producer.join().expect("no panic");

@@ -2,7 +2,7 @@
 //! off, has one event on, every third of the others too, or all (the source's five configurations, Stöß 2005, figure 5.7).
 //!
 //! Contestants take turns in one run, each with its own two nodes, client and server each on a runtime and thread of its own, over TCP on
-//! loopback; ratios are of rounds next to each other. Where a contestant lies in memory makes a hundredth either way: they are made anew many times, in another order, and
+//! loopback, each pinned to a processor of its own or both to one, readers too; ratios are of rounds next to each other. Where a contestant lies in memory makes a hundredth either way: they are made anew many times, in another order, and
 //! a ratio is the median of those that each making had in the middle.
 //!
 //! `cargo bench --features eventlog --bench eventlog_echo [-- --quick]`
@@ -28,8 +28,13 @@ use tokio::runtime::Runtime;
 
 #[path = "support/log_lines.rs"]
 mod log_lines;
+#[path = "support/pin.rs"]
+mod pin;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The client's processor. Left to the scheduler, echoes are of two kinds, by whether both ends are on one, and which kind is chance.
+const CLIENT: usize = 0;
 
 /// How often a reader looks: as the source's (Stöß 2005, section 5.3).
 const PERIOD: Duration = Duration::from_millis(20);
@@ -52,10 +57,9 @@ enum Recording {
     Read,
 }
 
-const RECORDINGS: [Recording; 7] = [
+const UNREAD: [Recording; 3] = [Recording::None, Recording::Off, Recording::All];
+const READ: [Recording; 5] = [
     Recording::None,
-    Recording::Off,
-    Recording::All,
     Recording::ReadOff,
     Recording::ReadBlocks,
     Recording::ReadThird,
@@ -97,7 +101,7 @@ struct Contestant {
 }
 
 impl Contestant {
-    fn new(recording: Recording, policy: PolicyConfig) -> Result<Self, Error> {
+    fn new(recording: Recording, policy: PolicyConfig, server: usize) -> Result<Self, Error> {
         let log = match recording {
             Recording::None => None,
             _ => Some(EventLog::new(&events::config(events::DEFAULT_RING))?),
@@ -119,10 +123,11 @@ impl Contestant {
             }
         };
         let (address, bound) = mpsc::channel();
-        let server = config.clone();
+        let of_server = config.clone();
         thread::spawn(move || -> Result<(), Error> {
+            pin::pin(server);
             runtime()?.block_on(async {
-                let node = Node::new(server())?;
+                let node = Node::new(of_server())?;
                 let listener = node.listen(&"127.0.0.1:0".parse()?).await?;
                 address.send(listener.local_address()?)?;
                 let connection = listener.accept().await?;
@@ -219,14 +224,90 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
+/// How often all is measured.
+#[derive(Clone, Copy)]
+struct Extent {
+    makings: usize,
+    rounds: usize,
+    seconds: f64,
+}
+
+/// A line of a table: how many echoes a second there are with the first of `recordings`, and the others' shares of that.
+fn line(
+    traffic: &Traffic,
+    recordings: &[Recording],
+    server: usize,
+    extent: Extent,
+) -> Result<String, Error> {
+    let payloads = payloads(traffic.len);
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut plain = Vec::new();
+    let mut ratios = vec![Vec::new(); recordings.len()];
+    for _ in 0..extent.makings {
+        let mut order: Vec<_> = (0..recordings.len()).collect();
+        rng.shuffle(&mut order);
+        let contestants = order
+            .iter()
+            .map(|at| Contestant::new(recordings[*at], traffic.policy, server))
+            .collect::<Result<Vec<_>, _>>()?;
+        // How many echoes that is, once it is warm.
+        let mut rate = 0.0;
+        for contestant in &contestants {
+            rate = contestant.round(traffic, &payloads, extent.warm())?;
+        }
+        let echoes = (rate * extent.seconds) as usize + traffic.window;
+        let mut rates = vec![Vec::new(); recordings.len()];
+        let mut turns: Vec<_> = (0..recordings.len()).collect();
+        for _ in 0..extent.rounds {
+            rng.shuffle(&mut turns);
+            for &at in &turns {
+                let rate = contestants[at].round(traffic, &payloads, echoes)?;
+                rates[order[at]].push(rate);
+            }
+        }
+        for (ratios, rates_of) in ratios.iter_mut().zip(&rates) {
+            let pairs = rates_of.iter().zip(&rates[0]);
+            let mut of_pairs: Vec<_> = pairs.map(|(with, without)| with / without).collect();
+            ratios.push(median(&mut of_pairs));
+        }
+        plain.append(&mut rates[0]);
+    }
+    let ratios = ratios.iter_mut().skip(1);
+    let ratios: Vec<_> = ratios
+        .map(|ratios| format!("{:.3}", median(ratios)))
+        .collect();
+    Ok(format!(
+        "| {} | {} | {:.0} | {} |",
+        traffic.name,
+        traffic.len,
+        median(&mut plain),
+        ratios.join(" | "),
+    ))
+}
+
+impl Extent {
+    fn warm(self) -> usize {
+        if self.seconds < 0.01 { 10 } else { 2000 }
+    }
+
+    fn of(is_test: bool, is_quick: bool, makings: usize) -> Self {
+        let (makings, rounds, seconds) = match (is_test, is_quick) {
+            (true, _) => (1, 1, 0.005),
+            (_, true) => (makings / 3, 5, 0.03),
+            _ => (makings, 5, 0.06),
+        };
+        Self {
+            makings,
+            rounds,
+            seconds,
+        }
+    }
+}
+
 fn main() -> Result<(), Error> {
-    let quick = std::env::args().any(|argument| argument == "--quick");
+    pin::pin(CLIENT);
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
     let is_test = !std::env::args().any(|argument| argument == "--bench");
-    let (makings, rounds, seconds) = match (is_test, quick) {
-        (true, _) => (1, 1, 0.005),
-        (_, true) => (5, 5, 0.06),
-        _ => (15, 5, 0.15),
-    };
     let none = PolicyConfig::None;
     let default = PolicyConfig::default();
     let traffic = |name, len, window, policy| Traffic {
@@ -242,55 +323,29 @@ fn main() -> Result<(), Error> {
         traffic("1000 under way, plain", 64, 1000, none),
         traffic("64 under way, default policy", 1024, 64, default),
     ];
-    println!(
-        "Echoes a second on one connection, and their share of those without an event log: medians of {makings} times {rounds} rounds of {seconds} s\n"
-    );
-    println!(
-        "| echoes | bytes | without | off | all events on | off, read every 20 ms | blocks alone, read | .. and every third of the others, read | all, read |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
-    );
-    for traffic in &all {
-        let payloads = payloads(traffic.len);
-        let mut plain = Vec::new();
-        let mut ratios = vec![Vec::new(); RECORDINGS.len()];
-        for making in 0..makings {
-            let mut order: Vec<_> = (0..RECORDINGS.len()).collect();
-            order.rotate_left(making % RECORDINGS.len());
-            let contestants = order
-                .iter()
-                .map(|at| Contestant::new(RECORDINGS[*at], traffic.policy))
-                .collect::<Result<Vec<_>, _>>()?;
-            // How many echoes that is, once it is warm.
-            let mut rate = 0.0;
-            for contestant in &contestants {
-                rate = contestant.round(traffic, &payloads, if is_test { 10 } else { 2000 })?;
-            }
-            let echoes = (rate * seconds) as usize + traffic.window;
-            let mut rates = vec![Vec::new(); RECORDINGS.len()];
-            for round in 0..rounds {
-                for turn in 0..contestants.len() {
-                    let at = (round + turn) % contestants.len();
-                    let rate = contestants[at].round(traffic, &payloads, echoes)?;
-                    rates[order[at]].push(rate);
-                }
-            }
-            for (ratios, rates_of) in ratios.iter_mut().zip(&rates) {
-                let pairs = rates_of.iter().zip(&rates[0]);
-                let mut of_pairs: Vec<_> = pairs.map(|(with, without)| with / without).collect();
-                ratios.push(median(&mut of_pairs));
-            }
-            plain.append(&mut rates[0]);
-        }
-        let ratios = ratios.iter_mut().skip(1);
-        let ratios: Vec<_> = ratios
-            .map(|ratios| format!("{:.3}", median(ratios)))
-            .collect();
+    let unread = "off | all events on";
+    let read = "off, read every 20 ms | blocks alone, read | .. and every third of the others, read | all, read";
+    let tables: [(&str, usize, &str, &[Recording], usize); 3] = [
+        ("each end on a processor of its own", 1, unread, &UNREAD, 40),
+        ("both ends on one processor", CLIENT, unread, &UNREAD, 40),
+        ("both ends and the reader on one", CLIENT, read, &READ, 15),
+    ];
+    for (place, server, columns, recordings, makings) in tables {
+        let extent = Extent::of(is_test, is_quick, makings);
+        let Extent {
+            makings,
+            rounds,
+            seconds,
+        } = extent;
         println!(
-            "| {} | {} | {:.0} | {} |",
-            traffic.name,
-            traffic.len,
-            median(&mut plain),
-            ratios.join(" | "),
+            "Echoes a second on one connection, {place}, and their share of those without an event log: medians of {makings} times {rounds} rounds of {seconds} s\n"
         );
+        println!("| echoes | bytes | without | {columns} |");
+        println!("|---|--:{}|", "|--:".repeat(recordings.len()));
+        for traffic in &all {
+            println!("{}", line(traffic, recordings, server, extent)?);
+        }
+        println!();
     }
     Ok(())
 }
