@@ -36,7 +36,7 @@ use super::shared::{
     Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, Stopped, StreamShared,
 };
 use crate::session::{
-    BuildIdHasher, Event, Message, OpenError, Outgoing, Session, SessionError, UNSENT,
+    BuildIdHasher, EncodeJob, Event, Message, OpenError, Outgoing, Session, SessionError, UNSENT,
 };
 use crate::units::Time;
 use crate::wire::{CloseCode, StreamId};
@@ -105,6 +105,8 @@ pub(super) struct Driver<I> {
     input_ended: bool,
     awake: Awake,
     work: JoinSet<Done>,
+    /// A block that is the first thing to be encoded in the next turn.
+    put_off: Option<EncodeJob>,
     timer: Pin<Box<Sleep>>,
     timer_at: Option<Time>,
     /// When the system was last asked about the socket.
@@ -158,6 +160,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             input_ended: false,
             awake: Awake::default(),
             work: JoinSet::new(),
+            put_off: None,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
             sampled: None,
@@ -210,6 +213,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             && self.closing.is_none()
             && self.farewell.is_none()
             && self.work.is_empty()
+            && self.put_off.is_none()
             && !self.has_input
             && !self.input_ended
             && self.session.is_settled()

@@ -116,7 +116,12 @@ pub(super) struct Path {
     pub(super) rtt_min: Option<Duration>,
     /// Bytes a second.
     pub(super) link_rate: Option<u64>,
+    /// When that was.
+    pub(super) at: u64,
 }
+
+/// A connection of which nothing is measured for so long is over, or nothing goes over it. Arbitrary.
+const LATELY: Duration = Duration::from_secs(10);
 
 /// What has come of rows so far, or in a while.
 #[derive(Clone, Debug, Default)]
@@ -209,8 +214,13 @@ impl Analysis {
     /// What has come since this was last asked.
     pub(super) fn take_figures(&mut self) -> Figures {
         let taken = std::mem::take(&mut self.figures);
-        // What was measured last stands until it is measured again.
+        // What was measured last stands until it is measured again, or long ago.
         self.figures.paths.clone_from(&taken.paths);
+        let is_of_late = |path: &Path| {
+            let ago = taken.to.saturating_sub(path.at);
+            Duration::from_nanos(ago) <= LATELY
+        };
+        self.figures.paths.retain(|_, path| is_of_late(path));
         self.figures.load = taken.load;
         taken
     }
@@ -301,6 +311,7 @@ impl Analysis {
                     rtt: *rtt,
                     rtt_min: *rtt_min,
                     link_rate: *link_rate,
+                    at,
                 };
                 self.figures.paths.insert(*connection, path);
             }
@@ -310,6 +321,12 @@ impl Analysis {
 
     fn stream(&mut self, messages: &Messages, name: Option<&str>) -> &mut Waiting {
         let key = (messages.connection, messages.stream);
+        if self.streams.len() >= MOST_WAITING && !self.streams.contains_key(&key) {
+            // Most are of connections that are over.
+            let is_waited_for =
+                |stream: &Waiting| !stream.queued.is_empty() || !stream.decoded.is_empty();
+            self.streams.retain(|_, stream| is_waited_for(stream));
+        }
         let stream = self.streams.entry(key).or_default();
         if let (true, Some(name)) = (stream.name.is_empty(), name) {
             name.clone_into(&mut stream.name);
@@ -616,6 +633,29 @@ mod tests {
         assert_eq!(of(&figures, Stage::Encode), Some((1, 20)));
         assert_eq!(of(&figures, Stage::Sent), Some((1, 80)));
         assert_eq!(of(&figures, Stage::Acknowledge), Some((3, 50)));
+    }
+
+    #[test]
+    fn connections_of_which_nothing_is_heard_are_forgotten() {
+        let path = |connection| Event::Path {
+            connection,
+            rtt: Some(Duration::from_micros(50)),
+            rtt_min: None,
+            link_rate: None,
+        };
+        let mut analysis = Analysis::default();
+        let mut known = |rows: &[(u64, Event)]| {
+            for (seconds, event) in rows {
+                analysis.on_event(seconds * 1_000_000_000, event, None);
+            }
+            let paths = analysis.take_figures().paths;
+            paths.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(known(&[(0, path(1)), (5, path(2))]), [1, 2]);
+        assert_eq!(known(&[(9, path(3))]), [1, 2, 3]);
+        // That it was there until then is said once more.
+        assert_eq!(known(&[(14, path(2))]), [1, 2, 3]);
+        assert_eq!(known(&[]), [2, 3]);
     }
 
     #[test]

@@ -135,8 +135,7 @@ fn tell(passes: &[Figures], counts: &Counts, levels: &Levels) {
     let round_trips: Vec<f64> = round_trips
         .filter_map(|path| Some(path.rtt?.as_secs_f64()))
         .collect();
-    if !round_trips.is_empty() {
-        let sum: f64 = round_trips.iter().sum();
-        levels.round_trip.set(sum / round_trips.len() as f64);
-    }
+    // Of none there is no mean, and no value.
+    let sum: f64 = round_trips.iter().sum();
+    levels.round_trip.set(sum / round_trips.len() as f64);
 }

@@ -441,6 +441,7 @@ mod tests {
             rtt: Some(Duration::from_micros(1500)),
             rtt_min: Some(Duration::from_micros(700)),
             link_rate: Some(125_000),
+            at: 0,
         };
         figures.paths.insert(7, path);
         Shown {

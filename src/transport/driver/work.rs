@@ -113,14 +113,22 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 // What a block costs besides its codec shows between two of them.
                 self.now = self.clock.now();
             }
-            let Some(job) = self.session.poll_encode(self.now) else {
+            let was_put_off = self.put_off.is_some();
+            let job = self.put_off.take();
+            let Some(job) = job.or_else(|| self.session.poll_encode(self.now)) else {
                 return;
             };
+            let likely = job.likely();
+            let is_helped = self.shared.helm.is_helped();
+            if self.is_late_for(likely, was_put_off && !is_helped) {
+                self.put_off = Some(job);
+                self.inline = self.max_turn;
+                return;
+            }
             let mut worker = self.node.workers.take();
             let clock = self.clock;
-            let likely = job.likely();
             // An application that helps may be where its thread can't step aside.
-            let steps_aside = self.steps_aside && !self.shared.helm.is_helped();
+            let steps_aside = self.steps_aside && !is_helped;
             let is_short = likely <= MAX_INLINE || (steps_aside && likely <= MOST_ASIDE);
             if is_short && !worker.must_prepare_encoder(&job) {
                 let watch = Stopwatch::start(clock, likely);
@@ -154,6 +162,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                     Done::Encoded(block, time)
                 });
             }
+        }
+    }
+
+    /// Whether a block that is likely to take so long on this thread is for the next turn: what an application has done before it helped is part of this one.
+    fn is_late_for(&self, likely: Duration, is_first: bool) -> bool {
+        let is_long = likely > self.max_turn / 2 && likely <= MAX_INLINE;
+        is_long && !is_first && !self.steps_aside && {
+            let so_far = self.clock.now().saturating_since(self.turn_since);
+            self.shared.helm.is_helped() || so_far + likely > MAX_INLINE
         }
     }
 

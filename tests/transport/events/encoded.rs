@@ -1,7 +1,7 @@
 //! Events of codecs at work: workers and contexts.
 
 use tautline::codecs::{Arm, CodecId, EncodeContext, context_memory_estimate};
-use tautline::control::PolicyConfig;
+use tautline::control::{MAX_INLINE, PolicyConfig};
 use tautline::eventlog::EventId;
 use tautline::generate::{Content, Generator};
 use tautline::session::ContextChange;
@@ -91,6 +91,65 @@ async fn what_workers_encode_and_decode_is_recorded_beside_the_block() {
     let is_short = |len: u64| len < LEN as u64 / 2;
     assert!(encoded.iter().all(|block| is_short(block.0)), "{encoded:?}");
     assert!(decoded.iter().all(|block| is_short(block.0)), "{decoded:?}");
+}
+
+/// An application that finds its queue full has the driver have its turn: but not for what takes as long as a turn may.
+#[cfg(feature = "lz4")]
+#[tokio::test(flavor = "current_thread")]
+async fn blocks_that_take_their_time_are_not_encoded_in_an_applications_turn() {
+    const TOTAL: usize = 16 << 20;
+    // So that a queue is full before its sender leaves others their turn.
+    const LEN: usize = 2000;
+    let (mut within_turns, mut all) = (0, 0);
+    // Of one length or another it takes a third of [`MAX_INLINE`] and more, and no longer than that, on any machine.
+    for block_len in [8, 16, 32, 64, 128, 256].map(|len| len << 10) {
+        let log = log();
+        let mut reader = log.reader();
+        log.route(events::BLOCK_ENCODED, None, ALL).expect("known");
+        let session = SessionConfig::default()
+            .policy("lz4".parse().expect("an arm"))
+            .block_len(block_len);
+        let node = || recording(&log, session.clone());
+        let (client, server) = join(&node(), &node(), &tcp()).await;
+        let left = open(&client, "s").await;
+        let right = accept(&server).await;
+        let receiving = async {
+            for _ in 0..TOTAL / LEN {
+                assert!(next(&right).await.is_some());
+            }
+        };
+        let content = text(7, 1 << 20);
+        let mut sending = Box::pin(async {
+            for number in 0..TOTAL / LEN {
+                let at = number * LEN % (content.len() - LEN);
+                let message = content.slice(at..at + LEN);
+                within(left.send(message)).await.expect("room");
+            }
+        });
+        let mut count_long = || {
+            let rows = rows(&mut reader);
+            let of_those = rows.iter().filter(|row| match Event::of(row) {
+                Some(Event::BlockEncoded { encode, .. }) => {
+                    encode > MAX_INLINE / 3 && encode < MAX_INLINE
+                }
+                _ => false,
+            });
+            of_those.count()
+        };
+        let sending = std::future::poll_fn(|cx| {
+            all += count_long();
+            let polled = sending.as_mut().poll(cx);
+            let in_turn = count_long();
+            within_turns += in_turn;
+            all += in_turn;
+            polled
+        });
+        tokio::join!(sending, receiving);
+    }
+    println!("{within_turns} of {all}");
+    assert!(all > 0);
+    // How long a block will take is not always known.
+    assert!(10 * within_turns < all, "{within_turns} of {all}");
 }
 
 #[tokio::test]
