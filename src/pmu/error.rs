@@ -22,10 +22,8 @@ pub enum FileError {
         source: io::Error,
     },
     /// It is too long.
-    #[error("a file of {given} bytes, at most {max} are read")]
+    #[error("a file of more than {max} bytes")]
     TooLong {
-        /// Its length, bytes.
-        given: u64,
         /// What is read, bytes.
         max: u64,
     },

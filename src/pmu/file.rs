@@ -28,12 +28,8 @@ pub(super) fn read(path: &Path) -> Result<String, FileError> {
 
 /// What a text says: JSON, if it begins like it, and else TOML.
 pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, FileError> {
-    let given = text.len() as u64;
-    if given > MAX_FILE {
-        return Err(FileError::TooLong {
-            given,
-            max: MAX_FILE,
-        });
+    if text.len() as u64 > MAX_FILE {
+        return Err(FileError::TooLong { max: MAX_FILE });
     }
     if text.trim_start().starts_with('{') {
         serde_json::from_str(text).map_err(|error| FileError::Syntax(error.to_string()))

@@ -84,6 +84,16 @@ impl Pace {
         self.now()
     }
 
+    /// As [`Self::wait`], but for who has something else to look after: sleeps no longer than `most`, and says nothing if no tick is due by then.
+    pub fn wait_at_most(&mut self, most: Duration) -> Option<Time> {
+        let left = self.next.saturating_sub(self.origin.elapsed());
+        if left <= most {
+            return Some(self.wait());
+        }
+        std::thread::sleep(most);
+        None
+    }
+
     /// What the thread that asks, which must be the one that made this, has taken since then, or since the last [`Self::restart`].
     pub fn probe_effect(&self) -> ProbeEffect {
         ProbeEffect {
@@ -123,6 +133,17 @@ mod tests {
         let third = pace.probe_effect();
         assert!(third.missed >= 4, "{third:?}");
         assert!(pace.wait() > second);
+    }
+
+    #[test]
+    fn who_has_something_else_to_look_after_need_not_wait_for_the_tick() {
+        let mut pace = Pace::new(Duration::from_secs(3600));
+        assert_eq!(pace.wait_at_most(Duration::from_millis(5)), None);
+        assert!(pace.now() >= Time::from_nanos(5_000_000));
+        let mut pace = Pace::new(Duration::from_millis(5));
+        let tick = pace.wait_at_most(Duration::from_secs(3600));
+        assert!(tick.is_some_and(|at| at >= Time::from_nanos(5_000_000)));
+        assert_eq!(pace.probe_effect().missed, 0);
     }
 
     #[test]

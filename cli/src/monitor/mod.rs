@@ -24,6 +24,8 @@ use crate::load::life::unless_over;
 
 /// How often samples are written, and lines are printed.
 const FLUSH: Duration = Duration::from_secs(1);
+/// How long nobody is asked whether it is over, where samples are further apart than that.
+const LOOK_UP: Duration = Duration::from_millis(250);
 /// How often a disk that is full is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -250,8 +252,13 @@ fn count(
     }
     let mut due = pace.now() + FLUSH;
     let result = loop {
-        let now = pace.wait();
+        let left = end.map_or(Duration::MAX, |end| end.saturating_since(pace.now()));
+        let tick = pace.wait_at_most(left.min(LOOK_UP));
+        let now = tick.unwrap_or_else(|| pace.now());
         let is_end = is_interrupted.load(Ordering::Relaxed) || end.is_some_and(|end| now >= end);
+        if tick.is_none() && !is_end {
+            continue;
+        }
         if is_end {
             monitor.finish(now);
         } else {

@@ -494,7 +494,7 @@ mod tests {
             ),
             ("[".repeat(100_000), ""),
             (format!("{{\"sets\":{}", "[".repeat(100_000)), ""),
-            (" ".repeat(1 << 21), "at most"),
+            (" ".repeat(1 << 21), "more than 1048576 bytes"),
         ] {
             let error = EventSets::parse(&text).unwrap_err().to_string();
             assert!(error.contains(reason), "{reason}: {error}");
