@@ -65,6 +65,12 @@ impl Count {
     }
 }
 
+/// The least share of the time that an event was counted in.
+pub(super) fn least_share(counts: &[Count]) -> Option<f64> {
+    let shares = counts.iter().filter_map(|count| count.share());
+    shares.reduce(f64::min)
+}
+
 /// An event of a group.
 #[derive(Clone, Copy, Debug)]
 struct Member {

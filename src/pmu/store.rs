@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::group::Count;
+use super::group::{Count, least_share};
 use super::reason::Place;
 use super::sets::{EventSet, EventSets};
 use crate::units::Time;
@@ -146,10 +146,7 @@ impl<'a> Sample<'a> {
     /// The least share of the time that any of its events was counted, 0 to 1: below 1, counts are scaled. `None` if there was nothing to
     /// count.
     pub fn share(&self) -> Option<f64> {
-        self.counts
-            .iter()
-            .filter_map(|count| count.share())
-            .reduce(f64::min)
+        least_share(self.counts)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::group::Count;
+use super::group::{Count, least_share};
 use super::reason::Place;
 use super::store::{Layout, Sample};
 
@@ -69,6 +69,11 @@ impl Totals {
     pub fn event(&self, index: usize) -> Option<f64> {
         let count = self.counts.get(index)?;
         count.value().map(|_| self.scaled[index])
+    }
+
+    /// The least share of the time that an event was counted in, 0 to 1; `None` if there was nothing to count.
+    pub fn share(&self) -> Option<f64> {
+        least_share(&self.counts)
     }
 
     /// The set's metric with this index, of all that was counted.

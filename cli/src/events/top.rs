@@ -252,7 +252,7 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
     let room = usize::from(streams_at.height.saturating_sub(3));
     frame.render_widget(streams(shown, room, is_wide), streams_at);
     frame.render_widget(stages(figures, is_wide), stages_at);
-    frame.render_widget(arms(shown), arms_at);
+    frame.render_widget(arms(shown, is_wide), arms_at);
     frame.render_widget(path(shown, path_at.width), path_at);
     let quiet = Style::new().fg(Color::DarkGray);
     let words = "q ends it, and switches events back to what they were";
@@ -332,21 +332,34 @@ fn stages(figures: &Figures, is_wide: bool) -> Table<'_> {
     table(" times of messages ", header, rows.collect(), widths)
 }
 
-fn arms(shown: &Shown) -> Table<'_> {
+/// By the part of all bytes that they were for.
+fn arms(shown: &Shown, is_wide: bool) -> Table<'_> {
     let mut all: Vec<_> = shown.figures.arms.iter().collect();
     all.sort_by_key(|(_, made)| std::cmp::Reverse(made.plain));
+    let plain: u64 = all.iter().map(|(_, made)| made.plain).sum();
     let rows = all.into_iter().map(|(arm, made)| {
         let ratio = (made.wire > 0).then(|| made.plain as f64 / made.wire as f64);
         let share = made.encode.as_secs_f64() / shown.span.as_secs_f64().max(1e-9);
-        Row::new([
+        let mut cells = vec![
             arm.to_string(),
-            format!("{:.0}/s", per_second(made.blocks, shown.span)),
+            format!("{:.0} %", 100.0 * made.plain as f64 / plain.max(1) as f64),
             text::ratio(ratio),
             format!("{:.1} %", 100.0 * share),
-        ])
+        ];
+        if is_wide {
+            cells.push(format!("{:.0}/s", per_second(made.blocks, shown.span)));
+        }
+        Row::new(cells)
     });
-    let header = ["codec", "blocks", "ratio", "processor"];
-    table(" codecs ", header, rows.collect(), &[0, 8, 7, 9])
+    let header = ["codec", "bytes", "ratio", "time", "blocks"];
+    let columns = if is_wide { 5 } else { 4 };
+    let widths = &[0, 5, 7, 6, 8][..columns];
+    table(
+        " codecs ",
+        header[..columns].to_vec(),
+        rows.collect(),
+        widths,
+    )
 }
 
 fn path(shown: &Shown, width: u16) -> Paragraph<'_> {
@@ -490,12 +503,19 @@ mod tests {
 
     #[test]
     fn a_terminal_of_80_columns_cuts_no_heading() {
-        let shown = shown(Ok(Vec::new()));
+        let mut shown = shown(Ok(Vec::new()));
+        let longest = Arm::new(CodecId::ZSTD, -3).with_history();
+        shown.figures.arms.insert(longest, ArmFigures::default());
         for (width, headings) in [
             (80, &["acked p99", "delivered p99"][..]),
             (
                 WIDE,
-                &["acked after p50 / p99", "delivered after p50 / p99", "p90"],
+                &[
+                    "acked after p50 / p99",
+                    "delivered after p50 / p99",
+                    "p90",
+                    "blocks",
+                ],
             ),
         ] {
             let screen = screen(&shown, width);
@@ -505,8 +525,10 @@ mod tests {
                 "received to delivered",
                 "received",
                 "p99",
-                "blocks",
-                "processor",
+                "zstd:-3+history",
+                "100 %",
+                "ratio",
+                "time",
             ];
             for heading in all.iter().chain(headings) {
                 assert!(screen.contains(heading), "{heading} in {width} columns");

@@ -173,18 +173,13 @@ impl Report {
             let metrics = metrics.map(|(index, metric)| (metric.name(), sample.metric(index)));
             let values: Vec<_> = events
                 .chain(metrics)
-                .filter_map(|(name, value)| Some(format!("{name} {}", number(value?))))
+                .filter_map(|(name, value)| Some(format!("{name} {}", amount(value?))))
                 .collect();
             if values.is_empty() {
                 continue;
             }
             is_silent = false;
-            let scaled = match sample.share() {
-                Some(share) if share < 0.995 => {
-                    format!(" (counted {:.0} % of the time)", 100.0 * share)
-                }
-                _ => String::new(),
-            };
+            let scaled = scaled(sample.share());
             let at = sample.head().at.as_secs_f64();
             say!(
                 "{at:9.3} s  {place}  {}: {}{scaled}",
@@ -206,11 +201,28 @@ impl Report {
     }
 }
 
+/// A number, but a small whole one as such: most are counts.
+fn amount(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 100.0 {
+        format!("{value:.0}")
+    } else {
+        number(value)
+    }
+}
+
+/// What is said of counts that are scaled, by the share of the time in which they were counted.
+fn scaled(share: Option<f64>) -> String {
+    share
+        .filter(|share| *share < 0.995)
+        .map(|share| format!(" (counted {:.0} % of the time)", 100.0 * share))
+        .unwrap_or_default()
+}
+
 /// Those of the software metrics that have a value.
 fn gauges(layout: &Layout, value: impl Fn(usize) -> Option<f64>) -> String {
     let names = layout.gauges().iter().enumerate();
     let values: Vec<_> = names
-        .filter_map(|(index, name)| Some(format!("{name} {}", number(value(index)?))))
+        .filter_map(|(index, name)| Some(format!("{name} {}", amount(value(index)?))))
         .collect();
     values.join(", ")
 }
@@ -257,15 +269,16 @@ pub(crate) fn summary<C: Counters>(
         let metrics = metrics.map(|(index, metric)| (metric.name(), totals.metric(layout, index)));
         let values: Vec<_> = events
             .chain(metrics)
-            .filter_map(|(name, value)| Some(format!("{name} {}", number(value?))))
+            .filter_map(|(name, value)| Some(format!("{name} {}", amount(value?))))
             .collect();
         if !values.is_empty() && totals.samples > 0 {
             let time = text::time(totals.time);
             say!(
-                "  {}  {} in {time}: {}",
+                "  {}  {} in {time}: {}{}",
                 totals.place,
                 set.name(),
-                values.join(", ")
+                values.join(", "),
+                scaled(totals.share())
             )?;
         }
     }
@@ -390,4 +403,20 @@ pub(crate) fn list(sets: &EventSets, names: &Names) -> Result<(), Failure> {
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_no_decimals_and_say_what_they_are_scaled_by() {
+        let values = [0.0, 27.0, -3.0, 27.5, 2000.0, 1e6];
+        assert_eq!(
+            values.map(amount),
+            ["0", "27", "-3", "27.500", "2000", "1.000M"]
+        );
+        assert_eq!(scaled(Some(0.5)), " (counted 50 % of the time)");
+        assert_eq!((scaled(Some(0.999)), scaled(None)), Default::default());
+    }
 }

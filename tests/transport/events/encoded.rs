@@ -35,19 +35,29 @@ pub(super) fn jobs(rows: &[Row], event: EventId) -> Vec<(u64, Duration)> {
     jobs.collect()
 }
 
+/// Both ends of a stream, whose blocks are of one length and by one codec.
+async fn ends(
+    log: &EventLog,
+    arm: &str,
+    block_len: usize,
+) -> ((Connection, Stream), (Connection, Stream)) {
+    let session = SessionConfig::default()
+        .policy(arm.parse().expect("an arm"))
+        .block_len(block_len);
+    let node = || recording(log, session.clone());
+    let (client, server) = join(&node(), &node(), &tcp()).await;
+    let left = open(&client, "s").await;
+    let right = accept(&server).await;
+    ((client, left), (server, right))
+}
+
 #[tokio::test]
 async fn what_workers_encode_and_decode_is_recorded_beside_the_block() {
     const LEN: usize = 256 << 10;
     let log = log();
     let mut reader = log.reader();
     switch(&log, ALL);
-    let session = SessionConfig::default()
-        .policy("zstd:19".parse().expect("an arm"))
-        .block_len(LEN);
-    let node = || recording(&log, session.clone());
-    let (client, server) = join(&node(), &node(), &tcp()).await;
-    let left = open(&client, "s").await;
-    let right = accept(&server).await;
+    let ((client, left), (server, right)) = ends(&log, "zstd:19", LEN).await;
     for seed in 0..5 {
         let message = text(seed, LEN);
         within(left.send(message.clone())).await.expect("room");
@@ -106,13 +116,7 @@ async fn blocks_that_take_their_time_are_not_encoded_in_an_applications_turn() {
         let log = log();
         let mut reader = log.reader();
         log.route(events::BLOCK_ENCODED, None, ALL).expect("known");
-        let session = SessionConfig::default()
-            .policy("lz4".parse().expect("an arm"))
-            .block_len(block_len);
-        let node = || recording(&log, session.clone());
-        let (client, server) = join(&node(), &node(), &tcp()).await;
-        let left = open(&client, "s").await;
-        let right = accept(&server).await;
+        let ((_client, left), (_server, right)) = ends(&log, "lz4", block_len).await;
         let receiving = async {
             for _ in 0..TOTAL / LEN {
                 assert!(next(&right).await.is_some());
