@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::support::text;
 
-/// All but a page of the disk is taken before, and given back, or not, once that was told. Then the monitor goes on until it writes again, or for two seconds.
+/// All but a page of the disk is taken before, and given back (all of it, some or none) once that was told. Then the monitor goes on until it writes again, or for two seconds.
 const SCRIPT: &str = r#"
 disk=$1; program=$2; out=$3; frees=$4; format=$5; shift 5
 mount -t tmpfs -o size=1m none "$disk" || exit 77
@@ -17,12 +17,16 @@ head -c 1044480 /dev/zero > "$disk/filler"
 "$program" monitor --quiet --only system --pid $$ --hz 500 --out "$disk/samples.$format" "$@" 2> "$out/err" > "$out/out" &
 monitor=$!
 until grep -q 'cannot write' "$out/err"; do sleep 0.05; done
-if [ "$frees" = yes ]; then
+case $frees in
+all)
     rm "$disk/filler"
-    until grep -q 'written again' "$out/err"; do sleep 0.05; done
-else
-    sleep 2
-fi
+    until grep -q 'written again' "$out/err"; do sleep 0.05; done ;;
+some)
+    truncate -s 1000000 "$disk/filler"
+    until grep -q 'more was written' "$out/err"; do sleep 0.05; done ;;
+none)
+    sleep 2 ;;
+esac
 kill -INT $monitor
 wait $monitor
 echo "code $?"
@@ -37,11 +41,10 @@ struct Ended {
 }
 
 /// `None` if there can be no such disk.
-fn monitored(format: &str, frees: bool, more: &[&str]) -> Option<Ended> {
+fn monitored(format: &str, frees: &str, more: &[&str]) -> Option<Ended> {
     let folder = tempfile::tempdir().expect("a directory");
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).expect("room");
-    let frees = if frees { "yes" } else { "no" };
     let output = Command::new("timeout")
         .args(["60", "unshare", "--user", "--map-root-user", "--mount"])
         .args(["sh", "-c", SCRIPT, "sh"])
@@ -122,7 +125,7 @@ fn are_gapless(times: &[f64]) {
 
 #[test]
 fn when_there_is_room_again_a_table_has_all_that_came_meanwhile() {
-    let Some(ended) = monitored("csv", true, &[]) else {
+    let Some(ended) = monitored("csv", "all", &[]) else {
         return;
     };
     tells(&ended, "csv");
@@ -134,7 +137,7 @@ fn when_there_is_room_again_a_table_has_all_that_came_meanwhile() {
 
 #[test]
 fn when_there_is_room_again_an_array_has_all_that_came_meanwhile() {
-    let Some(ended) = monitored("npy", true, &[]) else {
+    let Some(ended) = monitored("npy", "all", &[]) else {
         return;
     };
     tells(&ended, "npy");
@@ -165,7 +168,7 @@ fn array(file: &[u8]) -> (usize, usize, &[u8]) {
 
 #[test]
 fn what_was_overwritten_while_there_was_no_room_is_counted() {
-    let Some(ended) = monitored("csv", true, &["--slots", "1000"]) else {
+    let Some(ended) = monitored("csv", "all", &["--slots", "1000"]) else {
         return;
     };
     tells(&ended, "csv");
@@ -182,9 +185,30 @@ fn what_was_overwritten_while_there_was_no_room_is_counted() {
 }
 
 #[test]
+fn a_disk_that_is_full_once_more_is_told() {
+    let Some(ended) = monitored("csv", "some", &[]) else {
+        return;
+    };
+    tells(&ended, "csv");
+    assert_eq!(ended.code, "1", "{}", ended.said);
+    let said = &ended.said;
+    assert!(!said.contains("samples are written again"), "{said}");
+    let (first, rest) = said
+        .split_once("more was written, but not all")
+        .expect("it is told");
+    assert!(first.contains("cannot write"), "{said}");
+    assert!(rest.contains("No space left on device"), "{said}");
+    assert!(
+        ended.file.len() > 16384 && ended.file.ends_with(b"\n"),
+        "{}",
+        ended.file.len()
+    );
+}
+
+#[test]
 fn a_disk_that_stays_full_ends_with_an_error_and_what_was_written_is_whole() {
     for format in ["csv", "jsonl", "npy"] {
-        let Some(ended) = monitored(format, false, &[]) else {
+        let Some(ended) = monitored(format, "none", &[]) else {
             return;
         };
         tells(&ended, format);

@@ -14,6 +14,8 @@ pub const MIN_PERIOD: Duration = Duration::from_micros(100);
 pub struct ProbeEffect {
     /// Processor time of the monitor's thread, which the kernel's work for it is part of.
     pub processor: Duration,
+    /// How much of that it worked: from when it was awake until it slept again, by the clock. The rest is what the system takes to wake it and to lay it down.
+    pub working: Duration,
     /// How long it has run.
     pub wall: Duration,
     /// Ticks that came too late for their period and were left out.
@@ -23,10 +25,19 @@ pub struct ProbeEffect {
 impl ProbeEffect {
     /// The share of one processor, 0 to 1.
     pub fn share(&self) -> f64 {
+        self.of_wall(self.processor)
+    }
+
+    /// The share of one processor that it worked, 0 to 1.
+    pub fn working_share(&self) -> f64 {
+        self.of_wall(self.working)
+    }
+
+    fn of_wall(&self, time: Duration) -> f64 {
         if self.wall.is_zero() {
             return 0.0;
         }
-        self.processor.as_secs_f64() / self.wall.as_secs_f64()
+        time.as_secs_f64() / self.wall.as_secs_f64()
     }
 }
 
@@ -39,6 +50,9 @@ pub struct Pace {
     missed: u64,
     /// When counting of what the monitor takes began: time and processor time.
     since: (Duration, Duration),
+    /// When it was awake again, and how long it was awake before that.
+    awake: Duration,
+    worked: Duration,
 }
 
 impl Pace {
@@ -55,6 +69,8 @@ impl Pace {
             next: period,
             missed: 0,
             since: (Duration::ZERO, thread_time()),
+            awake: Duration::ZERO,
+            worked: Duration::ZERO,
         }
     }
 
@@ -73,7 +89,7 @@ impl Pace {
     pub fn wait(&mut self) -> Time {
         let elapsed = self.origin.elapsed();
         if let Some(left) = self.next.checked_sub(elapsed) {
-            std::thread::sleep(left);
+            self.sleep(elapsed, left);
             self.next += self.period;
         } else {
             let late = elapsed.saturating_sub(self.next).as_nanos() / self.period.as_nanos();
@@ -86,19 +102,30 @@ impl Pace {
 
     /// As [`Self::wait`], but for who has something else to look after: sleeps no longer than `most`, and says nothing if no tick is due by then.
     pub fn wait_at_most(&mut self, most: Duration) -> Option<Time> {
-        let left = self.next.saturating_sub(self.origin.elapsed());
-        if left <= most {
+        let elapsed = self.origin.elapsed();
+        if self.next.saturating_sub(elapsed) <= most {
             return Some(self.wait());
         }
-        std::thread::sleep(most);
+        self.sleep(elapsed, most);
         None
+    }
+
+    fn sleep(&mut self, now: Duration, length: Duration) {
+        self.worked += now.saturating_sub(self.awake);
+        std::thread::sleep(length);
+        self.awake = self.origin.elapsed();
     }
 
     /// What the thread that asks, which must be the one that made this, has taken since then, or since the last [`Self::restart`].
     pub fn probe_effect(&self) -> ProbeEffect {
+        let processor = thread_time().saturating_sub(self.since.1);
+        let now = self.origin.elapsed();
+        let worked = self.worked + now.saturating_sub(self.awake);
         ProbeEffect {
-            processor: thread_time().saturating_sub(self.since.1),
-            wall: self.origin.elapsed().saturating_sub(self.since.0),
+            processor,
+            // Others may have had its processor meanwhile.
+            working: worked.min(processor),
+            wall: now.saturating_sub(self.since.0),
             missed: self.missed,
         }
     }
@@ -107,6 +134,7 @@ impl Pace {
     pub fn restart(&mut self) -> ProbeEffect {
         let so_far = self.probe_effect();
         self.since = (self.origin.elapsed(), thread_time());
+        (self.awake, self.worked) = (self.since.0, Duration::ZERO);
         self.missed = 0;
         so_far
     }
@@ -154,5 +182,26 @@ mod tests {
         assert!(effect.wall >= Duration::from_millis(20));
         assert!((0.0..0.9).contains(&effect.share()), "{effect:?}");
         assert!(ProbeEffect::default().share().abs() < 1e-12);
+    }
+
+    #[test]
+    fn who_sleeps_does_not_work() {
+        let mut pace = Pace::new(Duration::from_millis(1));
+        for _ in 0..20 {
+            pace.wait();
+        }
+        let asleep = pace.restart();
+        assert!(asleep.working <= asleep.processor, "{asleep:?}");
+        assert!(asleep.working_share() <= asleep.share());
+        let until = pace.now() + Duration::from_millis(20);
+        while pace.now() < until {}
+        pace.wait();
+        let awake = pace.probe_effect();
+        assert!(awake.working > awake.processor / 2, "{awake:?}");
+        assert!(pace.restart().working > Duration::ZERO);
+        assert!(
+            pace.probe_effect().working < awake.working,
+            "it begins anew"
+        );
     }
 }

@@ -315,6 +315,7 @@ mod tests {
         monitor.tick(Time::from_nanos(2_000_000_000));
         let probe = ProbeEffect {
             processor: Duration::from_millis(250),
+            working: Duration::from_millis(100),
             wall: Duration::from_secs(2),
             missed: 0,
         };

@@ -114,6 +114,7 @@ struct RawSample {
     #[serde(default)]
     lost: u64,
     probe_ns: Option<u64>,
+    working_ns: Option<u64>,
     wall_ns: Option<u64>,
     #[serde(default)]
     missed_ticks: u64,
@@ -122,10 +123,11 @@ struct RawSample {
 
 impl RawSample {
     fn epilogue(&self) -> Epilogue {
-        let times = self.probe_ns.zip(self.wall_ns);
+        let times = self.probe_ns.zip(self.working_ns).zip(self.wall_ns);
         Epilogue {
-            probe: times.map(|(processor, wall)| ProbeEffect {
+            probe: times.map(|((processor, working), wall)| ProbeEffect {
                 processor: Duration::from_nanos(processor),
+                working: Duration::from_nanos(working),
                 wall: Duration::from_nanos(wall),
                 missed: self.missed_ticks,
             }),

@@ -150,6 +150,8 @@ fn what_is_required_and_missing_is_an_error() {
         ("cycles", 0, "no hardware counters"),
         ("branches", 4, "no set has it"),
         ("load", 4, "nobody supplies"),
+        ("brunches", 4, "no event has this name"),
+        ("branches:x", 4, "no such modifier"),
     ] {
         let error = build(name, counters).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains(reason), "{error}");

@@ -493,8 +493,14 @@ fn failure(error: &OutputError) -> Failure {
 /// Samples to a file, if there is to be one, whatever the disk does.
 struct Recorder {
     output: Option<Output>,
-    /// What went wrong, and when it is tried again.
-    failed: Option<Time>,
+    failed: Option<Failed>,
+}
+
+/// A try to write that went wrong: when, and how much had been written by then.
+#[derive(Clone, Copy)]
+struct Failed {
+    at: Time,
+    written: u64,
 }
 
 impl Recorder {
@@ -523,7 +529,7 @@ impl Recorder {
         };
         if self
             .failed
-            .is_some_and(|failed| now.saturating_since(failed) < RETRY)
+            .is_some_and(|failed| now.saturating_since(failed.at) < RETRY)
         {
             return Ok(());
         }
@@ -538,13 +544,18 @@ impl Recorder {
                     Failure::Error(text) => text,
                     over => return Err(over),
                 };
-                if self.failed.is_none() {
-                    tell!(
+                let written = output.written();
+                match self.failed {
+                    None => tell!(
                         "tautline: {text}; counting goes on, the newest {} samples stay in memory, and writing is tried again",
                         monitor.store().slots()
-                    );
+                    ),
+                    Some(before) if written > before.written => {
+                        tell!("tautline: more was written, but not all: {text}");
+                    }
+                    Some(_) => {}
                 }
-                self.failed = Some(now);
+                self.failed = Some(Failed { at: now, written });
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ pub(super) struct Section {
     pub(super) kind: Kind,
     /// How much is in it: `1320 passes`.
     pub(super) extent: String,
-    /// What is to be said of a last line that was cut.
+    /// What is to be said of a last line that was cut, or of an end that is not there.
     pub(super) cut: Option<String>,
     pub(super) parts: Vec<Part>,
 }

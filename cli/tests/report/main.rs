@@ -39,8 +39,15 @@ fn report(files: &[&Path], more: &[&str]) -> Output {
 
 /// The page of files that can be read.
 fn page_of(files: &[&Path]) -> page::Page {
+    let (page, said) = page_and_said(files);
+    assert_eq!(said, "");
+    page
+}
+
+/// .. and what is said beside it.
+fn page_and_said(files: &[&Path]) -> (page::Page, String) {
     let output = report(files, &[]);
-    assert!(output.status.success(), "{}", support::text(&output.stderr));
-    assert_eq!(support::text(&output.stderr), "");
-    page::Page::new(support::text(&output.stdout))
+    let said = support::text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    (page::Page::new(support::text(&output.stdout)), said)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::page::{cell, close, figure};
-use crate::{file, folder, page_of};
+use crate::{file, folder, page_and_said, page_of};
 
 /// A recording of one set of cycles and instructions of two processors, and what a last line says.
 pub(crate) fn recording(samples: u64) -> String {
@@ -32,7 +32,7 @@ pub(crate) fn recording(samples: u64) -> String {
     text
 }
 
-const END: &str = "{\"end\":true,\"lost\":2,\"probe_share\":0.005,\"probe_ns\":10000000,\"wall_ns\":2000000000,\"missed_ticks\":4}\n";
+const END: &str = "{\"end\":true,\"lost\":2,\"probe_share\":0.005,\"probe_ns\":10000000,\"working_ns\":4000000,\"wall_ns\":2000000000,\"missed_ticks\":4}\n";
 
 #[test]
 fn totals_rates_the_stack_and_what_is_missing_are_right() {
@@ -52,7 +52,7 @@ fn totals_rates_the_stack_and_what_is_missing_are_right() {
     );
     assert_eq!(
         value("what the monitor itself took (the probe effect)"),
-        "10.00 ms of processor time in 2.000 s: 0.5000 % of one processor; ticks that came too late and were left out: 4"
+        "10.00 ms of processor time in 2.000 s: 0.5000 % of one processor, 0.2000 % at work and the rest to wake and to sleep; ticks that came too late and were left out: 4"
     );
     let missing = page.row("Not counted</h3>", "the machine <has> none");
     assert_eq!(
@@ -131,7 +131,11 @@ fn totals_rates_the_stack_and_what_is_missing_are_right() {
 #[test]
 fn without_an_end_the_probe_effect_is_not_known() {
     let folder = folder();
-    let page = page_of(&[&file(folder.path(), "m.jsonl", &recording(3))]);
+    let (page, said) = page_and_said(&[&file(folder.path(), "m.jsonl", &recording(3))]);
+    assert!(
+        said.contains("m.jsonl: it was not brought to its end"),
+        "{said}"
+    );
     let probe = page.row(
         "Recording</h3>",
         "what the monitor itself took (the probe effect)",
@@ -142,7 +146,7 @@ fn without_an_end_the_probe_effect_is_not_known() {
 #[test]
 fn a_long_recording_is_thinned_and_its_totals_are_not() {
     let folder = folder();
-    let page = page_of(&[&file(folder.path(), "m.jsonl", &recording(20_000))]);
+    let page = page_of(&[&file(folder.path(), "m.jsonl", &(recording(20_000) + END))]);
     assert!(page.html.contains("thinned from 40000 points"));
     assert!(page.html.len() < 600_000, "{}", page.html.len());
     let cycles = page
@@ -169,7 +173,11 @@ fn absurd_counts_and_times_are_borne() {
     rows[4]["events"]["cycles"]["running_ns"] = json!(0);
     rows[4]["at_ns"] = json!(u64::MAX);
     rows[4]["interval_ns"] = json!(0);
-    page_of(&[&file(folder.path(), "m.jsonl", &crate::bench::lines(&rows))]);
+    page_of(&[&file(
+        folder.path(),
+        "m.jsonl",
+        &(crate::bench::lines(&rows) + END),
+    )]);
 }
 
 #[cfg(target_os = "linux")]

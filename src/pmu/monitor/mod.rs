@@ -14,6 +14,7 @@ use super::error::MonitorError;
 use super::event::EventCode;
 use super::gauge::Gauge;
 use super::group::{Count, OpenSet};
+use super::model::Names;
 use super::reason::{Missing, Place, Reason};
 use super::replay::ReplayCounters;
 use super::store::{Layout, Sample, SampleHead, Store};
@@ -185,7 +186,7 @@ impl<C: Counters> Monitor<C> {
         monitor.missing = monitor.find_missing();
         monitor.is_live = monitor.find_live();
         monitor.current = monitor.next_set(monitor.codes.len() - 1);
-        monitor.check_required(&config.required)?;
+        monitor.check_required(&config.required, &config.names)?;
         if let Some(period) = config.period {
             monitor.let_system_sample(period);
         }
@@ -259,7 +260,7 @@ impl<C: Counters> Monitor<C> {
             .unwrap_or((set + 1) % sets)
     }
 
-    fn check_required(&self, required: &[String]) -> Result<(), MonitorError> {
+    fn check_required(&self, required: &[String], names: &Names) -> Result<(), MonitorError> {
         let mut lacking = Vec::new();
         for name in required {
             let mut sets = self.layout.sets().sets().iter();
@@ -267,11 +268,15 @@ impl<C: Counters> Monitor<C> {
             if !is_gauge
                 && !sets.any(|set| set.events().contains(name) || set.gauges().contains(name))
             {
+                // No set can have what is no event.
+                let reason = names.resolve(name).err().filter(|reason| {
+                    matches!(reason, Reason::UnknownEvent | Reason::UnknownModifier)
+                });
                 lacking.push(Missing {
                     set: String::new(),
                     name: name.clone(),
                     place: None,
-                    reason: Reason::NotInSets,
+                    reason: reason.unwrap_or(Reason::NotInSets),
                 });
             }
             let is_lacking = |missing: &&Missing| {

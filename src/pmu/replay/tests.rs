@@ -125,7 +125,7 @@ fn what_was_missing_and_what_it_took_is_known_of_a_recording() {
 
     let missing =
         r#""missing":[{"set":"cpi","name":"cycles","place":"cpu 1","reason":"no \"counters\""}]"#;
-    let last = r#"{"end":true,"lost":5,"probe_share":0.5,"probe_ns":30,"wall_ns":60,"missed_ticks":2,"interrupt_share":0.25}"#;
+    let last = r#"{"end":true,"lost":5,"probe_share":0.5,"probe_ns":30,"working_ns":20,"wall_ns":60,"missed_ticks":2,"interrupt_share":0.25}"#;
     let text = text[..end].replace("\"missing\":[]", missing) + last;
     let recording = Recording::read(text.as_bytes()).unwrap();
     let [missing] = recording.missing() else {
@@ -144,6 +144,7 @@ fn what_was_missing_and_what_it_took_is_known_of_a_recording() {
     assert_eq!((epilogue.lost, probe.missed), (5, 2));
     assert_eq!(epilogue.interrupts, Some(0.25));
     assert!((probe.share() - 0.5).abs() < 1e-12);
+    assert!((probe.working_share() - 1.0 / 3.0).abs() < 1e-12);
 }
 
 #[test]

@@ -77,10 +77,11 @@ pub(super) fn finish(epilogue: &Epilogue, out: &mut Vec<u8>) {
         line(
             out,
             format_args!(
-                "# the monitor took {:.4} % of one processor: {:.3?} in {:.3?}; {} ticks came too late",
+                "# the monitor took {:.4} % of one processor: {:.3?} in {:.3?}, of which it worked {:.3?}; {} ticks came too late",
                 100.0 * probe.share(),
                 probe.processor,
                 probe.wall,
+                probe.working,
                 probe.missed
             ),
         );

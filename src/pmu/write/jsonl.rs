@@ -94,6 +94,7 @@ pub(super) fn finish(epilogue: &Epilogue, out: &mut Vec<u8>) {
     if let Some(probe) = epilogue.probe {
         end.insert("probe_share".to_owned(), probe.share().into());
         end.insert("probe_ns".to_owned(), nanos(probe.processor).into());
+        end.insert("working_ns".to_owned(), nanos(probe.working).into());
         end.insert("wall_ns".to_owned(), nanos(probe.wall).into());
         end.insert("missed_ticks".to_owned(), probe.missed.into());
     }

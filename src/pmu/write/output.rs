@@ -205,6 +205,11 @@ impl Output {
         }
     }
 
+    /// Bytes that the file has so far, also of samples that are not whole yet.
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
     /// What has been written so far.
     pub const fn flushed(&self) -> Flushed {
         self.flushed

@@ -83,6 +83,7 @@ fn encode(format: RecordFormat) -> Vec<u8> {
     }
     let probe = ProbeEffect {
         processor: Duration::from_millis(1),
+        working: Duration::from_micros(400),
         wall: Duration::from_secs(10),
         missed: 3,
     };

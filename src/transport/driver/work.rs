@@ -120,7 +120,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             };
             let likely = job.likely();
             let is_helped = self.shared.helm.is_helped();
-            if self.is_late_for(likely, was_put_off && !is_helped) {
+            if (!was_put_off || is_helped) && self.is_late_for(likely, is_helped) {
                 self.put_off = Some(job);
                 self.inline = self.max_turn;
                 return;
@@ -166,11 +166,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     /// Whether a block that is likely to take so long on this thread is for the next turn: what an application has done before it helped is part of this one.
-    fn is_late_for(&self, likely: Duration, is_first: bool) -> bool {
+    fn is_late_for(&self, likely: Duration, is_helped: bool) -> bool {
         let is_long = likely > self.max_turn / 2 && likely <= MAX_INLINE;
-        is_long && !is_first && !self.steps_aside && {
+        is_long && !self.steps_aside && {
             let so_far = self.clock.now().saturating_since(self.turn_since);
-            self.shared.helm.is_helped() || so_far + likely > MAX_INLINE
+            is_helped || so_far + likely > MAX_INLINE
         }
     }
 

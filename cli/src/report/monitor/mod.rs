@@ -60,7 +60,15 @@ pub(super) fn section(id: &str, input: Input) -> Result<Section, Failure> {
         file: file.clone(),
         source,
     })?;
-    let cut = recording.is_cut().then(|| cut(&file, reader.lines + 1));
+    let cut = if recording.is_cut() {
+        Some(cut(&file, reader.lines + 1))
+    } else if recording.epilogue().is_none() {
+        Some(format!(
+            "{file}: it was not brought to its end: there may have been more"
+        ))
+    } else {
+        None
+    };
     check_end(&file, &mut reader)?;
     let replayed = replay(&file, recording)?;
     let sets = replayed.layout.sets().sets().len();

@@ -63,10 +63,11 @@ fn recording(replayed: &Replayed) -> Markup {
                 |probe| {
                     let (processor, wall) = (probe.processor.as_secs_f64(), probe.wall.as_secs_f64());
                     format!(
-                        "{} of processor time in {}: {:.4} % of one processor; ticks that came too late and were left out: {}",
+                        "{} of processor time in {}: {:.4} % of one processor, {:.4} % at work and the rest to wake and to sleep; ticks that came too late and were left out: {}",
                         one_time(processor),
                         one_time(wall),
                         100.0 * probe.share(),
+                        100.0 * probe.working_share(),
                         probe.missed
                     )
                 },
