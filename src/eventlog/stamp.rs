@@ -132,6 +132,9 @@ impl Reading {
 pub struct Timebase {
     begun: Reading,
     nanos_per_cycle: f64,
+    /// The same in 2^32nds, for who has no time for floating point, whose constants lie in other cache lines than all else.
+    #[cfg(feature = "transport")]
+    nanos_per_cycle_32: u64,
 }
 
 impl Timebase {
@@ -146,6 +149,8 @@ impl Timebase {
         Self {
             begun,
             nanos_per_cycle,
+            #[cfg(feature = "transport")]
+            nanos_per_cycle_32: (nanos_per_cycle * (1_u64 << 32) as f64) as u64,
         }
     }
 
@@ -165,7 +170,9 @@ impl Timebase {
     #[cfg(feature = "transport")]
     #[inline]
     pub(crate) fn nanos_between(&self, from: Moment, to: Moment) -> u64 {
-        (to.0.saturating_sub(from.0) as f64 * self.nanos_per_cycle) as u64
+        let cycles = to.0.saturating_sub(from.0);
+        let nanos = (u128::from(cycles) * u128::from(self.nanos_per_cycle_32)) >> 32;
+        u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
     /// What so many cycles last.
@@ -200,6 +207,24 @@ mod tests {
             Timebase::new(begun, begun).duration(7),
             Duration::from_nanos(7)
         );
+    }
+
+    #[cfg(feature = "transport")]
+    #[test]
+    fn time_between_moments_is_the_same_without_floating_point() {
+        let at = |cycles, nanos| Reading { cycles, nanos };
+        for (cycles, nanos) in [(2_500, 1_000), (1_000, 1_000), (24, 1_000), (7, 3)] {
+            let base = Timebase::new(at(0, 0), at(cycles, nanos));
+            for passed in [0, 1, 1_000, 3_000_000_000, 1 << 50] {
+                let nanos = base.nanos_between(Moment(5), Moment(5 + passed));
+                let expected = base.duration(passed).as_nanos() as f64;
+                let error = (nanos as f64 - expected).abs();
+                assert!(error <= 1.0 + 1e-8 * expected, "{nanos} for {expected}");
+            }
+            assert_eq!(base.nanos_between(Moment(9), Moment(5)), 0);
+        }
+        let slow = Timebase::new(at(0, 0), at(1, 1_000));
+        assert_eq!(slow.nanos_between(Moment(0), Moment(u64::MAX)), u64::MAX);
     }
 
     #[test]

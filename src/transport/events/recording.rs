@@ -561,7 +561,16 @@ impl Observer for SessionLog {
 
 /// Splits a run into such as rows can tell of; the first has all the bytes.
 #[inline]
-fn in_rows(mut run: MessageRun, mut tell: impl FnMut(MessageRun)) {
+fn in_rows(run: MessageRun, mut tell: impl FnMut(MessageRun)) {
+    if run.count <= MOST_IN_RUN {
+        tell(run);
+    } else {
+        in_several_rows(run, tell);
+    }
+}
+
+#[cold]
+fn in_several_rows(mut run: MessageRun, mut tell: impl FnMut(MessageRun)) {
     while run.count > MOST_IN_RUN {
         tell(MessageRun {
             count: MOST_IN_RUN,
