@@ -186,23 +186,27 @@ fn what_was_overwritten_while_there_was_no_room_is_counted() {
 
 #[test]
 fn a_disk_that_is_full_once_more_is_told() {
-    let Some(ended) = monitored("csv", "some", &[]) else {
-        return;
-    };
-    tells(&ended, "csv");
-    assert_eq!(ended.code, "1", "{}", ended.said);
-    let said = &ended.said;
-    assert!(!said.contains("samples are written again"), "{said}");
-    let (first, rest) = said
-        .split_once("more was written, but not all")
-        .expect("it is told");
-    assert!(first.contains("cannot write"), "{said}");
-    assert!(rest.contains("No space left on device"), "{said}");
-    assert!(
-        ended.file.len() > 16384 && ended.file.ends_with(b"\n"),
-        "{}",
-        ended.file.len()
-    );
+    for format in ["csv", "npy"] {
+        let Some(ended) = monitored(format, "some", &[]) else {
+            return;
+        };
+        tells(&ended, format);
+        assert_eq!(ended.code, "1", "{}", ended.said);
+        let said = &ended.said;
+        assert!(!said.contains("samples are written again"), "{said}");
+        let (first, rest) = said
+            .split_once("more was written, but not all")
+            .expect("it is told");
+        assert!(first.contains("cannot write"), "{said}");
+        assert!(rest.contains("No space left on device"), "{said}");
+        assert!(ended.file.len() > 16384, "{}", ended.file.len());
+        if format == "npy" {
+            let (count, record, records) = array(&ended.file);
+            assert_eq!(count, records.len() / record, "all that are whole");
+        } else {
+            assert!(ended.file.ends_with(b"\n"));
+        }
+    }
 }
 
 #[test]

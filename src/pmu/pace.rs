@@ -11,10 +11,12 @@ pub const MIN_PERIOD: Duration = Duration::from_micros(100);
 
 /// What the monitor takes of what it measures (the probe effect).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProbeEffect {
     /// Processor time of the monitor's thread, which the kernel's work for it is part of.
     pub processor: Duration,
-    /// How much of that it worked: from when it was awake until it slept again, by the clock. The rest is what the system takes to wake it and to lay it down.
+    /// How much of that it was at work: from when it was awake until it slept again, by the clock, so that what it waited for in between counts, too. The rest is what the system takes
+    /// to wake it and to have it sleep. All of it where a recording does not tell.
     pub working: Duration,
     /// How long it has run.
     pub wall: Duration,

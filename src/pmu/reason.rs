@@ -42,6 +42,9 @@ pub enum Reason {
         "the event has no such modifier: there are :u (what programs do), :k (what the kernel does) and :uk (both, as without one)"
     )]
     UnknownModifier,
+    /// It was required, and is a metric.
+    #[error("it is a metric: require the events that it is made of")]
+    Metric,
     /// It was required, but no set counts it.
     #[error("no set has it")]
     NotInSets,

@@ -123,11 +123,11 @@ struct RawSample {
 
 impl RawSample {
     fn epilogue(&self) -> Epilogue {
-        let times = self.probe_ns.zip(self.working_ns).zip(self.wall_ns);
+        let times = self.probe_ns.zip(self.wall_ns);
         Epilogue {
-            probe: times.map(|((processor, working), wall)| ProbeEffect {
+            probe: times.map(|(processor, wall)| ProbeEffect {
                 processor: Duration::from_nanos(processor),
-                working: Duration::from_nanos(working),
+                working: Duration::from_nanos(self.working_ns.unwrap_or(processor)),
                 wall: Duration::from_nanos(wall),
                 missed: self.missed_ticks,
             }),

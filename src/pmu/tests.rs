@@ -152,6 +152,7 @@ fn what_is_required_and_missing_is_an_error() {
         ("load", 4, "nobody supplies"),
         ("brunches", 4, "no event has this name"),
         ("branches:x", 4, "no such modifier"),
+        ("cpi", 4, "it is a metric"),
     ] {
         let error = build(name, counters).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains(reason), "{error}");

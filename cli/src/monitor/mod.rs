@@ -279,8 +279,9 @@ fn count(
             }
         }
     };
-    messages.finish()?;
+    // Before it waits for others, which is no work.
     let mut probe = pace.probe_effect();
+    messages.finish()?;
     if monitor.is_sampled() {
         // One that comes late takes out more of them.
         probe.missed = monitor.lost();

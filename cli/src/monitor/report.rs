@@ -348,11 +348,11 @@ pub(crate) fn probe(
     };
     let interrupts = by_kernel.map_or(String::new(), |samples| format!("; {}", samples.tell()));
     format!(
-        "the monitor took {:.4} % of one processor ({} in {}: {:.4} % at work, the rest to wake and to sleep), and {} to begin{interrupts}{missed}",
+        "the monitor took {:.4} % of one processor ({} in {}, {} of it at work, the rest to wake and to sleep), and {} to begin{interrupts}{missed}",
         100.0 * probe.share(),
         text::fine_time(probe.processor),
         text::time(probe.wall),
-        100.0 * probe.working_share(),
+        text::fine_time(probe.working),
         text::fine_time(beginning.processor),
     )
 }

@@ -268,10 +268,17 @@ impl<C: Counters> Monitor<C> {
             if !is_gauge
                 && !sets.any(|set| set.events().contains(name) || set.gauges().contains(name))
             {
+                let mut sets = self.layout.sets().sets().iter();
+                let is_metric = sets.any(|set| set.metrics().iter().any(|it| it.name() == name));
                 // No set can have what is no event.
                 let reason = names.resolve(name).err().filter(|reason| {
                     matches!(reason, Reason::UnknownEvent | Reason::UnknownModifier)
                 });
+                let reason = if is_metric {
+                    Some(Reason::Metric)
+                } else {
+                    reason
+                };
                 lacking.push(Missing {
                     set: String::new(),
                     name: name.clone(),

@@ -141,10 +141,10 @@ impl Encoder {
         matches!(self.0, Form::Csv(_) | Form::JsonLines)
     }
 
-    /// What stands at the very beginning with so many samples, in place of what was there.
-    pub fn patch(&self, samples: u64) -> Option<Vec<u8>> {
+    /// What stands at the very beginning of what has so many bytes, in place of what was there.
+    pub fn patch(&self, bytes: u64) -> Option<Vec<u8>> {
         match &self.0 {
-            Form::Npy(npy) => Some(npy.header(samples)),
+            Form::Npy(npy) => Some(npy.header(npy.records(bytes))),
             Form::Csv(_) | Form::JsonLines => None,
         }
     }

@@ -53,6 +53,12 @@ impl Npy {
         npy
     }
 
+    /// The whole records in a file of so many bytes.
+    pub(super) fn records(&self, bytes: u64) -> u64 {
+        let record = self.set_len + 8 * (5 + self.columns.len());
+        bytes.saturating_sub(self.len as u64) / record as u64
+    }
+
     pub(super) fn header(&self, records: u64) -> Vec<u8> {
         let mut header = Vec::with_capacity(self.len);
         header.extend_from_slice(MAGIC);

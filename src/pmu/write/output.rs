@@ -139,7 +139,11 @@ impl Output {
     /// [`OutputError::Write`]: it may be tried again, and goes on where it stopped. Samples that have been overwritten by then are lost, and counted.
     pub fn flush(&mut self, store: &Store, layout: &Layout) -> Result<Flushed, OutputError> {
         loop {
-            self.write_pending()?;
+            if let Err(error) = self.write_pending() {
+                // What was written of an array is said at its beginning, where there is room.
+                let _ = self.patch();
+                return Err(error);
+            }
             if self.cursor >= store.end() {
                 break;
             }
@@ -244,7 +248,7 @@ impl Output {
     }
 
     fn patch(&mut self) -> Result<(), OutputError> {
-        let Some(beginning) = self.encoder.patch(self.flushed.samples) else {
+        let Some(beginning) = self.encoder.patch(self.written) else {
             return Ok(());
         };
         let Sink::File(file) = &mut self.sink else {

@@ -93,7 +93,7 @@ fn encode(format: RecordFormat) -> Vec<u8> {
         lost: 5,
     };
     encoder.finish(&epilogue, &mut out);
-    if let Some(beginning) = encoder.patch(2) {
+    if let Some(beginning) = encoder.patch(out.len() as u64) {
         out[..beginning.len()].copy_from_slice(&beginning);
     }
     out
@@ -191,8 +191,8 @@ fn the_header_stays_as_long_however_many_there_are() {
     let layout = layout();
     let mut out = Vec::new();
     let encoder = Encoder::begin(RecordFormat::Npy, &layout, &preamble(), &mut out);
-    for samples in [0, 9, 1_000_000, u64::MAX] {
-        let header = encoder.patch(samples).unwrap();
+    for bytes in [0, 9, 1_000_000, u64::MAX] {
+        let header = encoder.patch(bytes).unwrap();
         assert_eq!(header.len(), out.len());
         assert_eq!(header.last(), Some(&b'\n'));
     }
