@@ -501,7 +501,11 @@ impl Stream {
     /// Has the driver come for what is in the outbox.
     pub(super) fn tell(&self) -> Result<Option<Waker>, DriverEnded> {
         let stream = self.stream.id;
-        self.lane.push_quietly(Command::Send { stream })
+        let driver = self.lane.push_quietly(Command::Send { stream })?;
+        if driver.is_some() {
+            self.stream.sends.ring();
+        }
+        Ok(driver)
     }
 
     fn check_len(&self, payload: &Bytes) -> Result<(), SendError> {
@@ -529,6 +533,7 @@ impl Stream {
         if let Some(received) = self.try_recv() {
             return Ok(Some(received));
         }
+        self.stream.sends.pause();
         self.lane.helm.help();
         loop {
             let (_waiting, readable) = self.stream.wait();

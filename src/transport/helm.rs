@@ -164,20 +164,57 @@ impl Helm {
 /// Messages that go to or from a stream without a wait before the other tasks of the thread have a turn: some 50 µs. Arbitrary.
 const RUN: u32 = 1024;
 
+/// Messages one after another each of which woke the driver: it runs on another thread then and is asleep again before the next, and to wake a thread takes as long as to send
+/// two hundred of them. A turn of the scheduler's lets it run on this one, with all that has come by then. Arbitrary.
+const MOST_RINGS: u32 = 3;
+
 /// Counts messages for which nobody had to wait.
 #[derive(Debug, Default)]
-pub(super) struct Run(AtomicU32);
+pub(super) struct Run {
+    /// Not exact where several count: it need not be.
+    messages: AtomicU32,
+    /// How many in succession have woken the driver, and which was the last.
+    rings: AtomicU32,
+}
 
 impl Run {
     /// Counts another: whether the other tasks of the thread are to have a turn before.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
-        // Not exact where several count: it need not be.
-        let run = self.0.load(Ordering::Relaxed);
-        self.0.store((run + 1) % RUN, Ordering::Relaxed);
+        let run = self.messages.load(Ordering::Relaxed);
+        self.messages.store((run + 1) % RUN, Ordering::Relaxed);
         run == RUN - 1
     }
+
+    /// The message that was counted last wakes the driver. If others before it did so too, this run is over.
+    pub(super) fn ring(&self) {
+        let message = self.messages.load(Ordering::Relaxed);
+        let (rings, last) = unpacked(self.rings.load(Ordering::Relaxed));
+        let follows = rings > 0 && message == (last + 1) % RUN;
+        let rings = if follows { rings + 1 } else { 1 };
+        if rings < MOST_RINGS {
+            self.rings.store(packed(rings, message), Ordering::Relaxed);
+        } else {
+            self.messages.store(RUN - 1, Ordering::Relaxed);
+            self.pause();
+        }
+    }
+
+    /// Whoever sends waits for something: others have their turn meanwhile.
+    pub(super) fn pause(&self) {
+        self.rings.store(0, Ordering::Relaxed);
+    }
 }
+
+const fn packed(rings: u32, last: u32) -> u32 {
+    rings << 16 | last
+}
+
+const fn unpacked(rings: u32) -> (u32, u32) {
+    (rings >> 16, rings & 0xffff)
+}
+
+const _: () = assert!(RUN <= 1 << 16);
 
 /// The other tasks of this thread that are ready have a turn. Those of the runtime that yield wait until none is.
 #[derive(Debug, Default)]
@@ -441,6 +478,36 @@ mod tests {
         end.send(()).expect("it will wait");
         assert!(stage.poll().is_pending());
         begins.try_recv().expect("a turn");
+    }
+
+    /// Messages that are sent, each of which wakes the driver or does not, until the run is over: how many.
+    fn until_over(run: &Run, mut rings: impl FnMut(u32) -> bool) -> u32 {
+        let is_next = |message: &u32| {
+            let is_over = run.is_over();
+            if rings(*message) {
+                run.ring();
+            }
+            !is_over
+        };
+        (0..2 * RUN).take_while(is_next).count() as u32
+    }
+
+    #[test]
+    fn a_run_ends_early_where_each_message_wakes_the_driver() {
+        let run = Run::default();
+        for _ in 0..3 {
+            assert_eq!(until_over(&run, |message| message < MOST_RINGS), MOST_RINGS);
+        }
+        let run = Run::default();
+        assert_eq!(until_over(&run, |_| false), RUN - 1);
+        // Batches: the driver has not come to sleep before each.
+        assert_eq!(until_over(&run, |message| message % 2 == 0), RUN - 1);
+        // Whoever waits for an answer to each has left others their turn.
+        let waits = |_| {
+            run.pause();
+            true
+        };
+        assert_eq!(until_over(&run, waits), RUN - 1);
     }
 
     #[tokio::test]
