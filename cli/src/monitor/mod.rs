@@ -24,6 +24,8 @@ use crate::load::life::unless_over;
 
 /// How often samples are written, and lines are printed.
 const FLUSH: Duration = Duration::from_secs(1);
+/// What is said of a recording without an end.
+pub(crate) const NO_END: &str = "it was not brought to its end: there may have been more";
 /// How long nobody is asked whether it is over, where samples are further apart than that.
 const LOOK_UP: Duration = Duration::from_millis(250);
 /// How often a disk that is full is tried again.
@@ -456,7 +458,7 @@ fn replay(
     if recording.is_cut() {
         tell!("tautline: {name}: its last line is cut, and left out");
     } else if recording.epilogue().is_none() {
-        tell!("tautline: {name}: it was not brought to its end: there may have been more");
+        tell!("tautline: {name}: {NO_END}");
     }
     let preamble = recording.preamble().clone();
     let mut monitor = recording.monitor(|mut config| {

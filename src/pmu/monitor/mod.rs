@@ -17,6 +17,7 @@ use super::group::{Count, OpenSet};
 use super::model::Names;
 use super::reason::{Missing, Place, Reason};
 use super::replay::ReplayCounters;
+use super::sets::EventSet;
 use super::store::{Layout, Sample, SampleHead, Store};
 use super::subscribe::{Subscriber, Subscription, pair};
 use super::totals::Totals;
@@ -263,27 +264,28 @@ impl<C: Counters> Monitor<C> {
     fn check_required(&self, required: &[String], names: &Names) -> Result<(), MonitorError> {
         let mut lacking = Vec::new();
         for name in required {
-            let mut sets = self.layout.sets().sets().iter();
+            let sets = self.layout.sets().sets();
             let is_gauge = self.layout.gauges().contains(name);
             if !is_gauge
-                && !sets.any(|set| set.events().contains(name) || set.gauges().contains(name))
+                && !sets
+                    .iter()
+                    .any(|set| set.events().contains(name) || set.gauges().contains(name))
             {
-                let mut sets = self.layout.sets().sets().iter();
-                let is_metric = sets.any(|set| set.metrics().iter().any(|it| it.name() == name));
-                // No set can have what is no event.
-                let reason = names.resolve(name).err().filter(|reason| {
-                    matches!(reason, Reason::UnknownEvent | Reason::UnknownModifier)
-                });
-                let reason = if is_metric {
-                    Some(Reason::Metric)
+                let mut metrics = sets.iter().flat_map(EventSet::metrics);
+                let reason = if metrics.any(|metric| metric.name() == name) {
+                    Reason::Metric
                 } else {
-                    reason
+                    match names.resolve(name) {
+                        // No set can have what is no event.
+                        Err(reason @ (Reason::UnknownEvent | Reason::UnknownModifier)) => reason,
+                        _ => Reason::NotInSets,
+                    }
                 };
                 lacking.push(Missing {
                     set: String::new(),
                     name: name.clone(),
                     place: None,
-                    reason: reason.unwrap_or(Reason::NotInSets),
+                    reason,
                 });
             }
             let is_lacking = |missing: &&Missing| {

@@ -254,12 +254,7 @@ impl Output {
         let Sink::File(file) = &mut self.sink else {
             return Ok(());
         };
-        let write = |file: &mut File| {
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(&beginning)?;
-            file.seek(SeekFrom::End(0)).map(|_| ())
-        };
-        write(file).map_err(|source| self.failure(source))
+        overwrite_beginning(file, &beginning).map_err(|source| self.failure(source))
     }
 
     fn failure(&self, source: io::Error) -> OutputError {
@@ -268,4 +263,12 @@ impl Output {
             source,
         }
     }
+}
+
+/// Writes over the beginning of a file that is written at its end. It may fail where the disk is full and nothing is written in place: what comes next goes to the end all the same.
+pub(super) fn overwrite_beginning(file: &mut File, beginning: &[u8]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(0))?;
+    let written = file.write_all(beginning);
+    let back = file.seek(SeekFrom::End(0));
+    written.and(back.map(|_| ()))
 }

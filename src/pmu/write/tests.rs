@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 use std::fs;
+use std::io::Seek;
 
+use super::output::overwrite_beginning;
 use super::*;
 use crate::pmu::reason::{Missing, Place, Reason};
 use crate::pmu::{Count, EventSets, SampleHead, Store};
@@ -274,6 +276,21 @@ fn a_full_disk_is_told_and_the_samples_stay_in_the_store() {
         assert!(output.flush(&store, &layout).is_err());
     }
     assert_eq!(output.pending.capacity(), memory);
+}
+
+#[test]
+fn what_comes_after_a_beginning_that_could_not_be_written_goes_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    fs::write(&path, "0123456789").unwrap();
+    let mut open = fs::File::options();
+    let mut file = open.read(true).write(true).open(&path).unwrap();
+    overwrite_beginning(&mut file, b"abc").unwrap();
+    assert_eq!(file.stream_position().unwrap(), 10);
+    assert_eq!(fs::read(&path).unwrap(), b"abc3456789");
+    let mut cannot = fs::File::open(&path).unwrap();
+    assert!(overwrite_beginning(&mut cannot, b"xyz").is_err());
+    assert_eq!(cannot.stream_position().unwrap(), 10);
 }
 
 #[test]

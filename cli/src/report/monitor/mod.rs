@@ -18,6 +18,7 @@ use super::number::so_many;
 use super::page::Section;
 use super::thin::Line;
 use crate::failure::Failure;
+use crate::monitor::NO_END;
 
 /// Points of all lines together: what a page may hold, some megabytes.
 const MOST_POINTS: usize = 200_000;
@@ -63,9 +64,7 @@ pub(super) fn section(id: &str, input: Input) -> Result<Section, Failure> {
     let cut = if recording.is_cut() {
         Some(cut(&file, reader.lines + 1))
     } else if recording.epilogue().is_none() {
-        Some(format!(
-            "{file}: it was not brought to its end: there may have been more"
-        ))
+        Some(format!("{file}: {NO_END}"))
     } else {
         None
     };
