@@ -157,7 +157,7 @@ impl Passage {
         Some(Self {
             bytes,
             rtt,
-            shown: rate_of(bytes as u64, time_on_link(rtt, rtt_min))?,
+            shown: rate_of(beyond_least(bytes as u64), time_on_link(rtt, rtt_min))?,
             is_unseen: rtt.saturating_sub(rtt_min) <= rtt_min / UNSEEN,
         })
     }
@@ -175,6 +175,11 @@ impl Passage {
             ..this
         })
     }
+}
+
+/// Of the bytes of a block, those that were on the link for as long as the least round trip takes less than its own.
+fn beyond_least(bytes: u64) -> u64 {
+    bytes.saturating_sub(LEAST_ROUND).max(bytes / BEYOND_LEAST)
 }
 
 /// How long a block was on the link at most that was acknowledged after `rtt`.
@@ -272,6 +277,10 @@ const MIN_LONE: f64 = 6.0;
 const MIN_EXPLAINED: f64 = 0.5;
 /// A block's time on the link is not known better than to this part of the round trip.
 const LEAST_PASSAGE: u32 = 10;
+/// Bytes that are on the link in the least round trip, too, a probe and its reply less an acknowledgement: up to so many, by what they report.
+const LEAST_ROUND: u64 = 64;
+/// .. and of shorter blocks this part is more than those. Arbitrary.
+const BEYOND_LEAST: u64 = 5;
 /// No more bytes are taken to be under way within a least round trip where nothing is known: what links as short as that are built for. Arbitrary.
 const UNDER_WAY: u64 = 64 << 10;
 /// .. and what schedulers make of one may be this part of it. Arbitrary.

@@ -137,9 +137,10 @@ fn a_block_shows_no_more_than_the_least_round_trip_allows_that_is_found_later() 
     const RATE: f64 = 125e3;
     let micros = Duration::from_micros;
     let mut link = LinkEstimator::default();
+    // Of so many bytes more than a probe and its reply.
     let mut pass = |bytes: usize, least: Duration| {
         let rtt = micros(300) + Duration::from_secs_f64(bytes as f64 / RATE);
-        link.record_passage(bytes, rtt, least);
+        link.record_passage(bytes + LEAST_ROUND as usize, rtt, least);
         link.link_rate().expect("a bound").get()
     };
     // A probe that waited was taken for the least; then another one did not.
@@ -148,6 +149,22 @@ fn a_block_shows_no_more_than_the_least_round_trip_allows_that_is_found_later() 
     assert!((shown / RATE - 1.0).abs() < 1e-3, "{shown}");
     // A route that is longer takes nothing back.
     assert!((pass(2000, micros(301)) / shown - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn short_blocks_show_no_more_of_a_slow_link_than_there_is() {
+    const RATE: f64 = 125e3;
+    let on_link = |bytes: usize| Duration::from_secs_f64(bytes as f64 / RATE);
+    let (between, ack) = (Duration::from_micros(100), 20);
+    // A probe and its reply.
+    let least = between + on_link(4 + 45);
+    for bytes in 35..5000 {
+        let mut link = LinkEstimator::default();
+        link.record_passage(bytes, between + on_link(bytes + ack), least);
+        let shown = link.link_rate().expect("a bound").get();
+        assert!(shown < 1.2 * RATE, "{bytes}: {shown}");
+        assert!(bytes < 200 || shown > 0.7 * RATE, "{bytes}: {shown}");
+    }
 }
 
 #[test]
@@ -210,10 +227,10 @@ fn a_link_on_which_a_block_takes_no_time_is_taken_for_a_faster_one() {
     let us = Duration::from_micros;
     let reckoned = |bytes, rtt| {
         let mut link = LinkEstimator::default();
-        link.record_passage(bytes, rtt, us(20));
+        link.record_passage(bytes + LEAST_ROUND as usize, rtt, us(20));
         (link.link_rate().expect("a bound").get(), link.likely_rate())
     };
-    // 200 bytes within 2 µs or less: 100 MB/s at least.
+    // 200 bytes more than a probe and its reply within 2 µs or less: 100 MB/s at least.
     let (bound, likely) = reckoned(200, us(21));
     assert!((bound / 100e6 - 1.0).abs() < 1e-6);
     assert!((3.0 * bound..MEMORY).contains(&likely), "{likely}");
