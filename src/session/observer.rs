@@ -191,7 +191,7 @@ pub enum Observation {
         /// Which of one stream.
         messages: MessageRun,
     },
-    /// It was decided how the next block goes out.
+    /// It was decided how the next block goes out. A policy that knows one way ([`Reason::Only`]) has nothing to decide.
     Decided {
         /// The block.
         block: u64,
@@ -241,7 +241,7 @@ pub enum Observation {
         /// Bytes of its body.
         body_len: usize,
     },
-    /// A block is plain again, and its turn has come.
+    /// A block that a codec has encoded is plain again, and its turn has come.
     BlockDecoded {
         /// The block.
         block: u64,

@@ -79,7 +79,8 @@ enum BlockState {
         /// The memory that these are in, bytes.
         pinned: usize,
         crc: u32,
-        decode: Duration,
+        /// What decoding took; `None` if it came as it was.
+        decode: Option<Duration>,
     },
 }
 
@@ -477,7 +478,7 @@ impl Receiver {
                 bytes,
                 pinned,
                 crc,
-                decode: Duration::ZERO,
+                decode: None,
             }
         } else {
             let most_plain = self.limits.expanded(body_len);
@@ -531,7 +532,7 @@ impl Receiver {
                         pinned: bytes.len(),
                         bytes,
                         crc,
-                        decode: elapsed,
+                        decode: Some(elapsed),
                     };
                     break;
                 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tautline::codecs::CodecId;
 use tautline::control::{BudgetRate, CpuGuardConfig, LoadSource};
 use tautline::eventlog::{EventLog, Reader, Route, Row};
 use tautline::session::{SessionConfig, SessionStats, StreamConfig, StreamStats};
@@ -119,8 +120,17 @@ impl Seen {
                 } => (first..first + count)
                     .for_each(|block| seen.block(connection, block, "acked", stamp)),
                 Event::Received {
-                    connection, block, ..
-                } => seen.block(connection, block, "received", stamp),
+                    connection,
+                    block,
+                    codec,
+                    ..
+                } => {
+                    seen.block(connection, block, "received", stamp);
+                    // Nothing decodes what came as it is.
+                    if codec == CodecId::IDENTITY {
+                        seen.block(connection, block, "decoded", stamp);
+                    }
+                }
                 Event::BlockDecoded {
                     connection, block, ..
                 } => seen.block(connection, block, "decoded", stamp),

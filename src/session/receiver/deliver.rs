@@ -53,7 +53,8 @@ impl Receiver {
                 }) => {
                     let company = (group, is_closed);
                     let plain = (bytes, pinned, crc);
-                    if let Some(observer) = self.told.of(Observations::BLOCK_DECODED) {
+                    let observer = self.told.of(Observations::BLOCK_DECODED);
+                    if let (Some(observer), Some(decode)) = (observer, decode) {
                         observer.block_decoded(number, plain.0.len(), decode);
                     }
                     self.deliver_block(&header, company, plain, streams, credit, events)?;

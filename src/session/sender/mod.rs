@@ -438,7 +438,8 @@ impl Sender {
         stream: StreamId,
         (plain_len, budget_left): (usize, bool),
     ) {
-        if let Some(observer) = self.told.of(Observations::DECIDED) {
+        let is_choice = choice.reason != Reason::Only;
+        if let Some(observer) = self.told.of(Observations::DECIDED).filter(|_| is_choice) {
             let decision = BlockDecision {
                 stream,
                 arm,

@@ -204,7 +204,7 @@ impl Observer for Kinds {
 
 #[test]
 fn only_what_is_wanted_is_told() {
-    let mut pair = Pair::new(&config(PolicyConfig::Fixed(Arm::IDENTITY)));
+    let mut pair = Pair::new(&config(PolicyConfig::RoundRobin));
     let id = pair.open();
     let kinds = Arc::new(Kinds::default());
     let told = |pair: &mut Pair| {
@@ -229,5 +229,24 @@ fn only_what_is_wanted_is_told() {
     ] {
         pair.a.session.observe_only(wanted);
         assert_eq!(told(&mut pair), wanted);
+    }
+}
+
+#[test]
+fn nothing_is_told_of_what_was_not_decided_or_decoded() {
+    let lz4 = Arm::new(CodecId::LZ4, 0);
+    for (arm, is_decoded) in [(Arm::IDENTITY, false), (lz4, true)] {
+        let mut pair = Pair::new(&config(PolicyConfig::Fixed(arm)));
+        let id = pair.open();
+        let ears: [Arc<Kinds>; 2] = Default::default();
+        pair.a.session.observe(ears[0].clone());
+        pair.b.session.observe(ears[1].clone());
+        pair.send(id, &[7; 1000]);
+        pair.settle();
+        let [sent, received] = ears.map(|kinds| *kinds.0.lock().expect("no panic"));
+        assert!(sent.contain(Observations::BLOCK_ENCODED));
+        assert!(received.contain(Observations::BLOCK_RECEIVED | Observations::MESSAGES_DECODED));
+        assert!(!sent.contain(Observations::DECIDED), "there is one way");
+        assert_eq!(received.contain(Observations::BLOCK_DECODED), is_decoded);
     }
 }

@@ -31,13 +31,13 @@
 //! | event | when | counter | first, lower half | second | third |
 //! |---|---|---|---|---|---|
 //! | [`MESSAGE_QUEUED`] | the driver has taken messages from their senders | payload | stream | run | how long the first of them had waited for the driver, at most |
-//! | [`BLOCK_DECIDED`] | how the next block goes out | estimated cost, ns | stream it begins with | block | arm, reason << 32, budget << 40, whether any is left << 56 |
+//! | [`BLOCK_DECIDED`] | how the next block goes out, where there is a choice | estimated cost, ns | stream it begins with | block | arm, reason << 32, budget << 40, whether any is left << 56 |
 //! | [`MESSAGE_ENCODED`] | messages are in a block in the output | payload in this block | stream | run | block |
 //! | [`BLOCK_ENCODED`] | .. and the block is | processor time | arm | block | plain length << 32, wire length |
 //! | [`BLOCK_WRITTEN`] | the socket has taken blocks | how many | | first block | |
 //! | [`BLOCK_ACKED`] | the peer has acknowledged blocks | how many | | first block | |
 //! | [`BLOCK_RECEIVED`] | a block was found in the input | body length | codec | block | |
-//! | [`BLOCK_DECODED`] | it is plain, and its turn has come | time | | block | plain length |
+//! | [`BLOCK_DECODED`] | it is plain, and its turn has come, unless it came as it is | time | | block | plain length |
 //! | [`MESSAGE_DECODED`] | its messages are whole and in order | payload | stream | run | block |
 //! | [`MESSAGE_DELIVERED`] | messages are where `recv` takes them | payload | stream | run | |
 //! | [`BUDGET_CHANGED`] | the codec time of a connection, or of the node | ns/s from now on | | ns/s before | |
@@ -58,7 +58,7 @@
 //! A node's own rows have connection `u32::MAX`.
 //!
 //! What happens at once has one time, since to read it takes as long as all else of a row: a block and its messages, encoded; a message alone
-//! in its block, decoded; and without a codec, of up to 8 KiB, a block that is decided on and encoded, or received and decoded.
+//! in its block, decoded; and without a codec, of up to 8 KiB, a block that is decided on and encoded, or received with a message alone in it.
 //!
 //! A connection looks at what is to be recorded each time that it begins to do something: what is set meanwhile counts from the next time on.
 

@@ -112,7 +112,6 @@ impl NodeEvents {
                 latest: AtomicU64::new(u64::MAX),
                 since: Kept::default(),
                 encoded: Kept::default(),
-                received: Kept::default(),
                 decoded: Kept::default(),
             })
         });
@@ -154,9 +153,7 @@ struct SessionLog {
     since: Kept,
     /// When the block was encoded of whose messages it is told, which comes first; or when it was decided to send one as it is.
     encoded: Kept,
-    /// When the last block came, if it is as it was.
-    received: Kept,
-    /// When the block was decoded whose first messages are to come.
+    /// When the block was decoded whose first messages are to come; or when it came, as it is.
     decoded: Kept,
     timebase: Timebase,
     log: Arc<Log>,
@@ -211,7 +208,6 @@ impl SessionEvents {
         let Some(log) = &self.0 else { return };
         // Whatever it is that has come between.
         log.encoded.set(None);
-        log.received.set(None);
         log.decoded.set(None);
         if log.recorder.keep_up() {
             session.observe_only(log.wanted());
@@ -308,7 +304,7 @@ impl SessionLog {
             (O::BLOCK_ENCODED, &[BLOCK_ENCODED, MESSAGE_ENCODED]),
             (O::BLOCKS_WRITTEN, &[BLOCK_WRITTEN]),
             (O::BLOCKS_ACKNOWLEDGED, &[BLOCK_ACKED]),
-            (O::BLOCK_RECEIVED, &[BLOCK_RECEIVED]),
+            (O::BLOCK_RECEIVED, &[BLOCK_RECEIVED, MESSAGE_DECODED]),
             (O::BLOCK_DECODED, &[BLOCK_DECODED, MESSAGE_DECODED]),
             (O::MESSAGES_DECODED, &[MESSAGE_DECODED]),
             (O::MESSAGES_TAKEN, &[MESSAGE_DELIVERED]),
@@ -530,18 +526,17 @@ impl Observer for SessionLog {
     fn block_received(&self, block: u64, codec: CodecId, body_len: usize) {
         let now = Moment::now();
         let is_at_once = codec == CodecId::IDENTITY && body_len <= MOMENT;
-        self.received.set(is_at_once.then_some(now));
+        self.decoded.set(is_at_once.then_some(now));
         let codec = u32::from(codec.to_wire());
         self.record_at(BLOCK_RECEIVED, body_len as u64, codec, [block, 0], now);
     }
 
     fn block_decoded(&self, block: u64, plain_len: usize, decode: Duration) {
+        let now = Moment::now();
         // One that nobody has taken was of a block without messages.
-        let at = self.received.take().filter(|_| decode.is_zero());
-        let at = at.unwrap_or_else(Moment::now);
-        self.decoded.set(Some(at));
+        self.decoded.set(Some(now));
         let arguments = [block, plain_len as u64];
-        self.record_at(BLOCK_DECODED, saturating_nanos(decode), 0, arguments, at);
+        self.record_at(BLOCK_DECODED, saturating_nanos(decode), 0, arguments, now);
     }
 
     fn messages_decoded(&self, block: u64, messages: MessageRun) {
@@ -623,7 +618,7 @@ mod tests {
     const BLOCK_IN: Observation = Observation::BlockDecoded {
         block: 0,
         plain_len: 100,
-        decode: Duration::ZERO,
+        decode: Duration::from_nanos(1),
     };
 
     /// Rows of what a session tells, with these events on.
@@ -709,23 +704,21 @@ mod tests {
             assert_eq!(stamps[0] == stamps[1], is_at_once, "{arm} {plain_len}");
             assert!(stamps[1] == stamps[2] && stamps[2] < stamps[3]);
         }
-        let on = [BLOCK_RECEIVED, BLOCK_DECODED, MESSAGE_DECODED];
-        let took = Observation::BlockDecoded {
-            block: 0,
-            plain_len: 100,
-            decode: Duration::from_nanos(1),
-        };
-        for (codec, body_len, block, is_at_once) in [
-            (CodecId::IDENTITY, MOMENT, BLOCK_IN, true),
-            (CodecId::IDENTITY, MOMENT + 1, BLOCK_IN, false),
-            (CodecId::LZ4, 100, BLOCK_IN, false),
-            (CodecId::IDENTITY, 100, took, false),
+        let on = [BLOCK_RECEIVED, MESSAGE_DECODED];
+        for (codec, body_len, is_at_once) in [
+            (CodecId::IDENTITY, MOMENT, true),
+            (CodecId::IDENTITY, MOMENT + 1, false),
+            (CodecId::LZ4, 100, false),
         ] {
-            let told = [received(codec, body_len), block, decoded(1), BLOCK_IN];
+            let told = [received(codec, body_len), decoded(1), decoded(1)];
             let stamps = stamps(&on, &told);
             assert_eq!(stamps[0] == stamps[1], is_at_once, "{codec} {body_len}");
-            assert!(stamps[1] == stamps[2] && stamps[2] < stamps[3]);
+            assert!(stamps[1] < stamps[2]);
         }
+        // With a codec it is when that is done.
+        let told = [received(CodecId::LZ4, 100), BLOCK_IN, decoded(1)];
+        let stamps = stamps(&[BLOCK_RECEIVED, BLOCK_DECODED, MESSAGE_DECODED], &told);
+        assert!(stamps[0] < stamps[1] && stamps[1] == stamps[2]);
     }
 
     #[test]
@@ -756,5 +749,16 @@ mod tests {
         assert!(stale[0] < stale[1] && stale[1] == stale[2]);
         let alone = stamps(&[BLOCK_ENCODED], &[encoded(1), BLOCK_OUT, BLOCK_OUT]);
         assert!(alone[0] < alone[1]);
+        // Of a block whose coming is not recorded.
+        let came = Observation::BlockReceived {
+            block: 1,
+            codec: CodecId::IDENTITY,
+            body_len: 100,
+        };
+        let unseen = stamps(
+            &[BLOCK_DECODED, MESSAGE_DECODED],
+            &[BLOCK_IN, came, decoded(1)],
+        );
+        assert!(unseen[0] < unseen[1]);
     }
 }
