@@ -177,7 +177,7 @@ impl Passage {
     }
 }
 
-/// Of the bytes of a block, those that were on the link for as long as the least round trip takes less than its own.
+/// Of the bytes of a block, those that its round trip has on the link and the least one has not: what it took longer is theirs alone.
 fn beyond_least(bytes: u64) -> u64 {
     bytes.saturating_sub(LEAST_ROUND).max(bytes / BEYOND_LEAST)
 }
@@ -277,7 +277,7 @@ const MIN_LONE: f64 = 6.0;
 const MIN_EXPLAINED: f64 = 0.5;
 /// A block's time on the link is not known better than to this part of the round trip.
 const LEAST_PASSAGE: u32 = 10;
-/// Bytes that are on the link in the least round trip, too, a probe and its reply less an acknowledgement: up to so many, by what they report.
+/// Bytes that are on the link in the least round trip, too: a probe and its reply, less an acknowledgement. Some tens, by what they report; arbitrary above those.
 const LEAST_ROUND: u64 = 64;
 /// .. and of shorter blocks this part is more than those. Arbitrary.
 const BEYOND_LEAST: u64 = 5;
@@ -491,7 +491,7 @@ impl LinkEstimator {
         }
     }
 
-    /// Takes in that a block of `bytes` was acknowledged after `rtt`, the least being `rtt_min`: it was
+    /// Takes in that a block of `bytes` was acknowledged after `rtt`, the least being `rtt_min`: what it has beyond a probe and its reply was
     /// on the link for no longer than the difference, whatever else was on its way.
     pub fn record_passage(&mut self, bytes: usize, rtt: Duration, rtt_min: Duration) {
         let Some(this) = Passage::new(bytes, rtt, rtt_min) else {
