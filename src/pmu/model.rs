@@ -252,8 +252,8 @@ impl Names {
     ///
     /// # Errors
     ///
-    /// [`Reason::UnknownEvent`], [`Reason::UnknownModifier`] behind the name of an event, or [`Reason::NoTracefs`] for a tracepoint where
-    /// those cannot be read.
+    /// [`Reason::UnknownEvent`], [`Reason::UnknownTracepoint`] of a group that the kernel has, [`Reason::UnknownModifier`] behind the name of an
+    /// event, or [`Reason::NoTracefs`] for a tracepoint where those cannot be read.
     pub fn resolve(&self, name: &str) -> Result<EventCode, Reason> {
         if let Some(recorded) = &self.recorded {
             let index = recorded.iter().position(|known| known == name);
@@ -273,6 +273,7 @@ impl Names {
         Err(match event {
             // A tracepoint that cannot be looked up is one all the same: what stands behind it is no part of its name.
             Some(Ok(_) | Err(Reason::NoTracefs)) => Reason::UnknownModifier,
+            Some(Err(Reason::UnknownTracepoint)) => Reason::UnknownTracepoint,
             Some(Err(_)) | None => reason,
         })
     }
@@ -298,13 +299,14 @@ impl Names {
             return Err(Reason::UnknownEvent);
         }
         let root = self.root.as_ref().ok_or(Reason::UnknownEvent)?;
-        let mut is_there = false;
+        let (mut is_there, mut has_group) = (false, false);
         for directory in [
             "sys/kernel/tracing/events",
             "sys/kernel/debug/tracing/events",
         ] {
             let events = root.join(directory);
             is_there |= fs::metadata(&events).is_ok();
+            has_group |= fs::metadata(events.join(group)).is_ok();
             let id = fs::read_to_string(events.join(group).join(event).join("id"));
             if let Some(id) = id.ok().and_then(|id| id.trim().parse().ok()) {
                 return Ok(EventCode {
@@ -313,10 +315,10 @@ impl Names {
                 });
             }
         }
-        Err(if is_there {
-            Reason::UnknownEvent
-        } else {
-            Reason::NoTracefs
+        Err(match (is_there, has_group) {
+            (_, true) => Reason::UnknownTracepoint,
+            (true, false) => Reason::UnknownEvent,
+            (false, false) => Reason::NoTracefs,
         })
     }
 }
@@ -414,7 +416,14 @@ mod tests {
             names.resolve("sched:sched_switch:k").unwrap().privilege,
             Privilege::Kernel
         );
-        assert_eq!(names.resolve("sched:none"), Err(Reason::UnknownEvent));
+        for none in ["sched:none", "sched:none:u", "sched:none:x"] {
+            assert_eq!(
+                names.resolve(none),
+                Err(Reason::UnknownTracepoint),
+                "{none}"
+            );
+        }
+        assert_eq!(names.resolve("scheduler:none"), Err(Reason::UnknownEvent));
         assert_eq!(names.resolve("nothing"), Err(Reason::UnknownEvent));
         assert_eq!(names.resolve("nothing:u"), Err(Reason::UnknownEvent));
         assert_eq!(names.resolve("a..b:c"), Err(Reason::UnknownEvent));

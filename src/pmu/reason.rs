@@ -37,6 +37,11 @@ pub enum Reason {
         "no event has this name: neither perf's generic ones nor the model files that fit this processor"
     )]
     UnknownEvent,
+    /// The kernel has such a group of tracepoints, but none of this name in it.
+    #[error(
+        "the kernel has no tracepoint of this name in that group (`ls /sys/kernel/tracing/events/GROUP`)"
+    )]
+    UnknownTracepoint,
     /// It is an event, but what stands behind the last colon of its name is no mode.
     #[error(
         "the event has no such modifier: there are :u (what programs do), :k (what the kernel does) and :uk (both, as without one)"

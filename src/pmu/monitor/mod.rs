@@ -277,7 +277,11 @@ impl<C: Counters> Monitor<C> {
                 } else {
                     match names.resolve(name) {
                         // No set can have what is no event.
-                        Err(reason @ (Reason::UnknownEvent | Reason::UnknownModifier)) => reason,
+                        Err(
+                            reason @ (Reason::UnknownEvent
+                            | Reason::UnknownTracepoint
+                            | Reason::UnknownModifier),
+                        ) => reason,
                         _ => Reason::NotInSets,
                     }
                 };
