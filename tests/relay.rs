@@ -355,29 +355,35 @@ fn flood(mut client: TcpStream) {
     });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rate_is_followed_and_so_is_its_change() {
+/// The rates at 8 Mbit/s, 64, 8 again, and without a limit.
+async fn rates_of_a_link_that_changes() -> [f64; 4] {
     let window = Duration::from_millis(300);
     let (relay, client, mut server) = connected(mbit(8.0)).await;
     flood(client);
-    rate_over(&mut server, window / 3).await;
-    let slow = rate_over(&mut server, window).await;
-    relay.set_link(mbit(64.0));
-    rate_over(&mut server, window / 3).await;
-    let fast = rate_over(&mut server, window).await;
-    relay.set_link(mbit(8.0));
-    rate_over(&mut server, window / 3).await;
-    let slow_again = rate_over(&mut server, window).await;
-    // Eight, with room for a machine that is busy with other tests.
-    assert!((3.0..16.0).contains(&(fast / slow)), "{fast} / {slow}");
-    assert!(
-        (3.0..16.0).contains(&(fast / slow_again)),
-        "{fast} / {slow_again}"
-    );
-    relay.set_link(LinkConfig::default());
-    rate_over(&mut server, window / 3).await;
-    let unshaped = rate_over(&mut server, window).await;
-    assert!(unshaped > fast, "{unshaped} / {fast}");
+    let mut rates = [0.0; 4];
+    let links = [mbit(8.0), mbit(64.0), mbit(8.0), LinkConfig::default()];
+    for (rate, link) in rates.iter_mut().zip(links) {
+        relay.set_link(link);
+        rate_over(&mut server, window / 3).await;
+        *rate = rate_over(&mut server, window).await;
+    }
+    rates
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rate_is_followed_and_so_is_its_change() {
+    // Eight, with room for a machine that is busy with other tests; one that stands still meanwhile gets another try.
+    let mut tries = Vec::new();
+    for _ in 0..5 {
+        let rates = rates_of_a_link_that_changes().await;
+        let [slow, fast, slow_again, unshaped] = rates;
+        let is_eightfold = |slow: f64| (3.0..16.0).contains(&(fast / slow));
+        if is_eightfold(slow) && is_eightfold(slow_again) && unshaped > fast {
+            return;
+        }
+        tries.push(rates);
+    }
+    panic!("{tries:?}");
 }
 
 #[tokio::test]

@@ -299,7 +299,7 @@ impl Names {
             return Err(Reason::UnknownEvent);
         }
         let root = self.root.as_ref().ok_or(Reason::UnknownEvent)?;
-        let (mut is_there, mut has_group) = (false, false);
+        let (mut is_there, mut has_group, mut has_event) = (false, false, false);
         for directory in [
             "sys/kernel/tracing/events",
             "sys/kernel/debug/tracing/events",
@@ -307,7 +307,9 @@ impl Names {
             let events = root.join(directory);
             is_there |= fs::metadata(&events).is_ok();
             has_group |= fs::metadata(events.join(group)).is_ok();
-            let id = fs::read_to_string(events.join(group).join(event).join("id"));
+            let id = events.join(group).join(event).join("id");
+            has_event |= fs::metadata(&id).is_ok();
+            let id = fs::read_to_string(id);
             if let Some(id) = id.ok().and_then(|id| id.trim().parse().ok()) {
                 return Ok(EventCode {
                     privilege: Privilege::All,
@@ -315,10 +317,10 @@ impl Names {
                 });
             }
         }
-        Err(match (is_there, has_group) {
-            (_, true) => Reason::UnknownTracepoint,
-            (true, false) => Reason::UnknownEvent,
-            (false, false) => Reason::NoTracefs,
+        Err(match (is_there, has_group, has_event) {
+            (_, _, true) | (false, false, false) => Reason::NoTracefs,
+            (_, true, false) => Reason::UnknownTracepoint,
+            (true, false, false) => Reason::UnknownEvent,
         })
     }
 }
@@ -416,6 +418,9 @@ mod tests {
             names.resolve("sched:sched_switch:k").unwrap().privilege,
             Privilege::Kernel
         );
+        // Not a file that anybody can read, as one without permission is not to most users.
+        fs::create_dir_all(directory.with_file_name("sched_waking").join("id")).unwrap();
+        assert_eq!(names.resolve("sched:sched_waking"), Err(Reason::NoTracefs));
         for none in ["sched:none", "sched:none:u", "sched:none:x"] {
             assert_eq!(
                 names.resolve(none),

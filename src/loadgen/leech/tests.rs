@@ -96,10 +96,13 @@ fn a_leech_of_the_network_holds_its_share_too() {
     drop(node);
 }
 
-/// That a leech of `resource` holds `share`, if there is so much to be had. It makes up for a tenth of a second that others took, no more, and may still be at that when it is asked: where it
-/// waited for what it lacks, it has another try.
+/// How often a leech may lack something that the kernel does not say was taken.
+const TRIES: u32 = 8;
+
+/// That a leech of `resource` holds `share`, if there is so much to be had. It makes up for a tenth of a second that others took, no more, and may still be at that when it is asked; what
+/// takes a whole machine its time, the kernel does not say. So it may lack something in all tries but one, and never have too much.
 fn holds(resource: Resource, share: f64, start: impl Fn() -> Result<Leech, LeechError>) {
-    for is_last in [false, false, true] {
+    for try_ in 1..=TRIES {
         let leech = start().unwrap();
         sleep(1500);
         let stats = leech.stop();
@@ -126,10 +129,7 @@ fn holds(resource: Resource, share: f64, start: impl Fn() -> Result<Leech, Leech
         if lacking.abs() <= 0.02 {
             return;
         }
-        assert!(
-            0.0 < lacking && lacking <= contended && !is_last,
-            "{resource}: {stats:?}"
-        );
+        assert!(lacking > 0.0 && try_ < TRIES, "{resource}: {stats:?}");
     }
 }
 
@@ -143,32 +143,42 @@ fn a_leech_of_load_takes_what_others_leave() {
         .processor(first())
         .length(Duration::from_secs(20));
     let other = Leech::start(other.intensity(Intensity::NONE)).unwrap();
+    let mut tries = 0;
     for share in [0.0, 0.3, 0.1] {
         other.set_intensity(Intensity::new(share));
-        sleep(200);
-        let (before, other_before) = (load.stats(), other.stats());
-        let mut most = 0.0_f64;
-        let mut last = before;
-        for _ in 0..10 {
-            sleep(100);
-            let now = load.stats();
-            let since = now.since(&last);
-            let took = since.processor.as_secs_f64() / since.wall.as_secs_f64();
-            most = most.max(since.share() - took);
-            last = now;
+        loop {
+            sleep(200);
+            let (before, other_before) = (load.stats(), other.stats());
+            let mut most = 0.0_f64;
+            let mut last = before;
+            for _ in 0..10 {
+                sleep(100);
+                let now = load.stats();
+                let since = now.since(&last);
+                let took = since.processor.as_secs_f64() / since.wall.as_secs_f64();
+                most = most.max(since.share() - took);
+                last = now;
+            }
+            let since = last.since(&before);
+            if most > 0.5 {
+                println!("skipped: others took {most:.3} of the processor");
+                return;
+            }
+            println!("{share} beside it: {:.4}", since.share());
+            let given = other.stats().since(&other_before).share();
+            let is_held = (since.share() - 0.6).abs() <= 0.02 && given >= 0.5 * share;
+            tries += 1;
+            assert!(
+                since.share() <= 0.62 && (is_held || tries < TRIES),
+                "{since:?}, {given} of {share}"
+            );
+            if is_held {
+                // What others than these two take comes off it as well.
+                let own = since.processor.as_secs_f64() / since.wall.as_secs_f64();
+                assert!((0.05..0.62 - given).contains(&own), "{own} beside {given}");
+                break;
+            }
         }
-        let since = last.since(&before);
-        if most > 0.5 {
-            println!("skipped: others took {most:.3} of the processor");
-            return;
-        }
-        println!("{share} beside it: {:.4}", since.share());
-        assert!((since.share() - 0.6).abs() <= 0.02, "{since:?}");
-        // What others than these two take comes off it as well.
-        let own = since.processor.as_secs_f64() / since.wall.as_secs_f64();
-        let given = other.stats().since(&other_before).share();
-        assert!(given >= 0.5 * share, "{given} of {share}");
-        assert!((0.05..0.62 - given).contains(&own), "{own} beside {given}");
     }
 }
 
@@ -176,15 +186,19 @@ fn a_leech_of_load_takes_what_others_leave() {
 #[test]
 fn a_rate_is_held_whatever_one_operation_costs() {
     for resource in [Resource::PageFaults, Resource::ContextSwitches] {
+        holds_rate(resource);
+    }
+}
+
+/// As [`holds`] does, with a rate.
+fn holds_rate(resource: Resource) {
+    for try_ in 1..=TRIES {
         let asked = config(resource)
             .rate(20_000.0)
             .intensity(Intensity::new(0.25));
-        let stats = Leech::start(asked).map(|leech| {
-            sleep(1500);
-            leech.stop()
-        });
-        let stats = stats.unwrap();
-        let rate = stats.operations as f64 / stats.wall.as_secs_f64();
+        let leech = Leech::start(asked).unwrap();
+        sleep(1500);
+        let stats = leech.stop();
         let waited = stats.waited.unwrap_or(stats.wall);
         // A process that is stopped does not wait, and has no time either.
         let is_held_up = waited.as_secs_f64() > 0.3 * stats.wall.as_secs_f64();
@@ -193,9 +207,13 @@ fn a_rate_is_held_whatever_one_operation_costs() {
                 "{resource} skipped: it waited {waited:?} of {:?}",
                 stats.wall
             );
-            continue;
+            return;
         }
-        assert!((rate / 5000.0 - 1.0).abs() < 0.02, "{rate}: {stats:?}");
+        let excess = stats.operations as f64 / stats.wall.as_secs_f64() / 5000.0 - 1.0;
+        if excess.abs() < 0.02 {
+            return;
+        }
+        assert!(excess < 0.0 && try_ < TRIES, "{resource}: {stats:?}");
     }
 }
 
