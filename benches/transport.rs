@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::{SinkExt, Stream as _};
+use futures_util::SinkExt;
 use hdrhistogram::Histogram;
 use tautline::control::PolicyConfig;
 use tautline::session::{Limits, SessionConfig, StreamConfig};
@@ -197,6 +197,7 @@ async fn serve_tautline(checksums: bool, longest: usize) -> Result<Address, Erro
                 while let Ok(Some(stream)) = connection.accept().await {
                     match stream.name() {
                         "echo" => tokio::spawn(echo_stream(stream)),
+                        "fed" => tokio::spawn(sink_messages(stream)),
                         "many" => tokio::spawn(sink_many(stream)),
                         _ => tokio::spawn(sink_stream(stream)),
                     };
@@ -217,6 +218,15 @@ async fn echo_stream(stream: Stream) {
 
 async fn sink_stream(stream: Stream) {
     while let Ok(Some(message)) = stream.recv().await {
+        if message.payload == END && stream.send(Bytes::from_static(END)).await.is_err() {
+            break;
+        }
+    }
+}
+
+async fn sink_messages(stream: Stream) {
+    let mut messages = stream.messages();
+    while let Some(Ok(message)) = next(&mut messages).await {
         if message.payload == END && stream.send(Bytes::from_static(END)).await.is_err() {
             break;
         }
@@ -248,9 +258,9 @@ fn framed(socket: TcpStream, longest: usize) -> std::io::Result<Frames> {
     Ok(frames)
 }
 
-/// The next frame of the baseline.
-async fn next(frames: &mut Frames) -> Option<std::io::Result<bytes::BytesMut>> {
-    std::future::poll_fn(|cx| std::pin::Pin::new(&mut *frames).poll_next(cx)).await
+/// What comes next of a stream of the `futures` crates.
+async fn next<S: futures_util::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    std::future::poll_fn(|cx| std::pin::Pin::new(&mut *stream).poll_next(cx)).await
 }
 
 async fn serve_framed(longest: usize) -> Result<SocketAddr, Error> {
@@ -279,13 +289,23 @@ async fn serve_framed(longest: usize) -> Result<SocketAddr, Error> {
 
 // ---- contestants
 
+/// How messages are given to a stream, and taken from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// One by one: `send` and `recv`.
+    Each,
+    /// As to and from a framed socket: `sink` and `messages`.
+    Fed,
+    /// [`AT_ONCE`]: `send_many` and `recv_many`.
+    Many,
+}
+
 /// One who carries messages.
 enum Contestant {
     Framed(Box<Frames>),
     Tautline {
         stream: Stream,
-        /// How many messages it is given at once.
-        at_once: usize,
+        way: Way,
         _keep: Connection,
     },
 }
@@ -308,7 +328,11 @@ impl Contestant {
         let stream = connection.open(mode, StreamConfig::default()).await?;
         Ok(Self::Tautline {
             stream,
-            at_once: if mode == "many" { AT_ONCE } else { 1 },
+            way: match mode {
+                "fed" => Way::Fed,
+                "many" => Way::Many,
+                _ => Way::Each,
+            },
             _keep: connection,
         })
     }
@@ -327,7 +351,10 @@ impl Contestant {
         let received = match self {
             Self::Framed(frames) => {
                 frames.send(message).await?;
-                next(frames).await.ok_or("the server has left")??.len()
+                next(frames.as_mut())
+                    .await
+                    .ok_or("the server has left")??
+                    .len()
             }
             Self::Tautline { stream, .. } => {
                 stream.send(message).await?;
@@ -347,25 +374,30 @@ impl Contestant {
                 }
                 SinkExt::<Bytes>::flush(frames.as_mut()).await?;
             }
-            Self::Tautline {
-                stream, at_once: 1, ..
-            } => {
-                for _ in 0..count {
-                    stream.send(message.clone()).await?;
+            Self::Tautline { stream, way, .. } => match way {
+                Way::Each => {
+                    for _ in 0..count {
+                        stream.send(message.clone()).await?;
+                    }
                 }
-            }
-            Self::Tautline {
-                stream, at_once, ..
-            } => {
-                let mut left = count;
-                let mut messages = VecDeque::new();
-                while left > 0 {
-                    let some = left.min(*at_once);
-                    messages.extend(std::iter::repeat_n(message, some).cloned());
-                    stream.send_many(&mut messages).await?;
-                    left -= some;
+                Way::Fed => {
+                    let mut sink = stream.sink();
+                    for _ in 0..count {
+                        sink.feed(message.clone()).await?;
+                    }
+                    sink.flush().await?;
                 }
-            }
+                Way::Many => {
+                    let mut left = count;
+                    let mut messages = VecDeque::new();
+                    while left > 0 {
+                        let some = left.min(AT_ONCE);
+                        messages.extend(std::iter::repeat_n(message, some).cloned());
+                        stream.send_many(&mut messages).await?;
+                        left -= some;
+                    }
+                }
+            },
         }
         self.exchange(Bytes::from_static(END)).await
     }
@@ -396,12 +428,17 @@ async fn measure(flavor: Flavor, plan: &Plan, servers: &Servers) -> Result<(), E
     }
     if plan.wants("oneway") {
         println!(
-            "| one way, bytes | framed, 1000/s | tautline | with checksums | and {AT_ONCE} at once | ratio | with checksums | and {AT_ONCE} at once |"
+            "| one way, bytes | framed, 1000/s | fed | with checksums | each sent | with checksums | {AT_ONCE} at once | fed, ratio | with checksums | each sent | with checksums | {AT_ONCE} at once |"
         );
-        println!("|--:|--:|--:|--:|--:|--:|--:|--:|");
-        let [framed, bare, checked] = Contestant::all(servers, "sink").await?;
-        let many = Contestant::tautline(servers, true, "many").await?;
-        let mut contestants = [framed, bare, checked, many];
+        println!("|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+        let mut contestants = [
+            Contestant::framed(servers, "sink").await?,
+            Contestant::tautline(servers, false, "fed").await?,
+            Contestant::tautline(servers, true, "fed").await?,
+            Contestant::tautline(servers, false, "sink").await?,
+            Contestant::tautline(servers, true, "sink").await?,
+            Contestant::tautline(servers, true, "many").await?,
+        ];
         for size in &sizes {
             one_way(plan, *size, &mut contestants).await?;
         }
@@ -449,13 +486,13 @@ async fn echo(plan: &Plan, size: usize, contestants: &mut [Contestant; 3]) -> Re
     Ok(())
 }
 
-async fn one_way(plan: &Plan, size: usize, contestants: &mut [Contestant; 4]) -> Result<(), Error> {
+async fn one_way(plan: &Plan, size: usize, contestants: &mut [Contestant; 6]) -> Result<(), Error> {
     let message = Bytes::from(vec![7; size]);
     let count = plan.messages.min(plan.bytes / size).max(1);
     let mut rounds = Vec::new();
     for round in 0..=plan.rounds {
-        let mut results = [0.0; 4];
-        for at in order::<4>(round) {
+        let mut results = [0.0; 6];
+        for at in order::<6>(round) {
             let started = Instant::now();
             contestants[at].one_way(&message, count).await?;
             results[at] = count as f64 / started.elapsed().as_secs_f64() / 1e3;
@@ -465,16 +502,11 @@ async fn one_way(plan: &Plan, size: usize, contestants: &mut [Contestant; 4]) ->
         }
     }
     let rate = |at: usize| median(rounds.iter().map(|round| round[at]));
-    println!(
-        "| {size} | {:.1} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} | {:.2} |",
-        rate(0),
-        rate(1),
-        rate(2),
-        rate(3),
-        median(rounds.iter().map(|round| round[1] / round[0])),
-        median(rounds.iter().map(|round| round[2] / round[0])),
-        median(rounds.iter().map(|round| round[3] / round[0])),
-    );
+    let ratio = |at: usize| median(rounds.iter().map(|round| round[at] / round[0]));
+    print!("| {size} |");
+    (0..6).for_each(|at| print!(" {:.1} |", rate(at)));
+    (1..6).for_each(|at| print!(" {:.2} |", ratio(at)));
+    println!();
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Buffers that connections of a node read into. One that nothing comes on has none.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
 
@@ -10,11 +11,44 @@ const READ_LEN: usize = 128 << 10;
 /// A buffer with less room is not read into. Arbitrary: then as much is read with each call as small sockets hold.
 const MIN_LEN: usize = READ_LEN / 8;
 
-/// Those that nobody reads into for now: no more than may be in use at once.
+/// How many that are still shared are kept: those of who takes messages as they come are free again by then. Arbitrary; a mebibyte, mostly.
+const MOST_SPENT: usize = 8;
+
+/// Those that nobody reads into for now.
 #[derive(Debug)]
 pub(super) struct ReadBuffers {
-    shelf: Mutex<Vec<BytesMut>>,
+    shelf: Mutex<Shelf>,
+    /// How many may be in use at once.
     most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// With room.
+    idle: Vec<BytesMut>,
+    /// Without, as long as what was read into them shares their memory; the oldest first. To give memory back to the system and take
+    /// it anew costs more than to read into it.
+    spent: VecDeque<BytesMut>,
+}
+
+impl Shelf {
+    fn take(&mut self, len: usize) -> Option<BytesMut> {
+        if len == 0 {
+            if let Some(idle) = self.idle.pop() {
+                return Some(idle);
+            }
+        }
+        let at = (0..self.spent.len()).find(|at| self.spent[*at].try_reclaim(READ_LEN + len))?;
+        self.spent.remove(at)
+    }
+
+    fn put_spent(&mut self, mut buffer: BytesMut) {
+        buffer.clear();
+        if self.spent.len() == MOST_SPENT {
+            self.spent.pop_front();
+        }
+        self.spent.push_back(buffer);
+    }
 }
 
 impl ReadBuffers {
@@ -27,18 +61,21 @@ impl ReadBuffers {
 
     /// Makes room to read into.
     pub(super) fn make_room(&self, buffer: &mut BytesMut) {
-        if buffer.capacity() - buffer.len() >= MIN_LEN {
+        if buffer.capacity() - buffer.len() >= MIN_LEN || buffer.try_reclaim(READ_LEN) {
             return;
         }
-        if buffer.is_empty() {
-            // Another connection has them for a moment: then a new one costs less than to wait.
-            let idle = self.shelf.try_lock().ok().and_then(|mut shelf| shelf.pop());
-            if let Some(idle) = idle {
-                *buffer = idle;
-                return;
-            }
+        // Another connection has them for a moment: then a new one costs less than to wait.
+        let Ok(mut kept) = self.shelf.try_lock() else {
+            return buffer.reserve(READ_LEN);
+        };
+        let another = kept.take(buffer.len());
+        let mut another =
+            another.unwrap_or_else(|| BytesMut::with_capacity(READ_LEN + buffer.len()));
+        another.extend_from_slice(buffer);
+        let spent = core::mem::replace(buffer, another);
+        if spent.capacity() > 0 {
+            kept.put_spent(spent);
         }
-        buffer.reserve(READ_LEN);
     }
 
     /// Nothing more is to be read for now. What was read from it goes on sharing its memory.
@@ -49,10 +86,11 @@ impl ReadBuffers {
         let mut idle = core::mem::take(buffer);
         // What shared it may be gone.
         let has_room = idle.try_reclaim(READ_LEN) || idle.capacity() >= MIN_LEN;
-        let kept = self.shelf.try_lock().ok().filter(|_| has_room);
-        if let Some(mut shelf) = kept {
-            if shelf.len() < self.most {
-                shelf.push(idle);
+        if let Ok(mut kept) = self.shelf.try_lock() {
+            if !has_room {
+                kept.put_spent(idle);
+            } else if kept.idle.len() < self.most {
+                kept.idle.push(idle);
             }
         }
     }
@@ -87,6 +125,36 @@ mod tests {
     }
 
     #[test]
+    fn who_leaves_what_came_for_a_while_reads_into_the_same_few_in_turn() {
+        let buffers = ReadBuffers::new();
+        let mut buffer = BytesMut::new();
+        let mut seen = Vec::new();
+        let mut held = VecDeque::new();
+        for _ in 0..100 {
+            buffers.make_room(&mut buffer);
+            if !seen.contains(&buffer.as_ptr()) {
+                seen.push(buffer.as_ptr());
+            }
+            // All but half a frame, which goes on in the next one.
+            let room = buffer.capacity() - buffer.len();
+            held.push_back(read(&mut buffer, room - 100));
+            buffer.resize(buffer.len() + 100, 2);
+            if held.len() > 4 {
+                held.pop_front();
+            }
+        }
+        assert!(held.iter().skip(1).all(|it| it.starts_with(&[2; 100])));
+        assert!(seen.len() <= 8, "{} buffers", seen.len());
+        // No more are kept than a few, however many are held.
+        for _ in 0..100 {
+            buffers.make_room(&mut buffer);
+            let room = buffer.capacity() - buffer.len();
+            held.push_back(read(&mut buffer, room));
+        }
+        assert!(buffers.shelf.lock().expect("no panic").spent.len() <= MOST_SPENT);
+    }
+
+    #[test]
     fn what_is_not_taken_in_yet_stays_and_too_little_room_goes() {
         let buffers = ReadBuffers::new();
         let mut buffer = BytesMut::new();
@@ -96,7 +164,7 @@ mod tests {
         assert_eq!(&buffer[..], b"half a frame");
         let held = read(&mut buffer, READ_LEN - MIN_LEN);
         buffers.put(&mut buffer);
-        assert!(buffers.shelf.lock().expect("no panic").is_empty());
+        assert!(buffers.shelf.lock().expect("no panic").idle.is_empty());
         buffer = held;
         buffers.make_room(&mut buffer);
         assert!(buffer.capacity() - buffer.len() >= MIN_LEN && buffer.starts_with(b"half"));

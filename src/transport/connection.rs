@@ -12,9 +12,10 @@ use tokio::sync::oneshot;
 use super::PeerIdentity;
 use super::error::{ConnectError, OpenStreamError, RecvError, RequestError};
 use super::helm::YieldOnce;
+use super::inbound::Popped;
 use super::lane::Further;
 use super::outbox::Refused;
-use super::shared::{Command, DriverEnded, OpenCommand, Phase, Popped, Shared, StreamShared};
+use super::shared::{Command, DriverEnded, OpenCommand, Phase, Shared, StreamShared};
 use crate::control::PolicyConfig;
 use crate::dictionary::Dictionary;
 use crate::session::{
@@ -287,31 +288,27 @@ pub struct Received {
     /// Its bytes. A small message shares its memory with the block that it came in: copy it to keep
     /// it for long.
     pub payload: Bytes,
-    request: Option<u64>,
+    /// As it was in the session's message: made into anything else, each message would be moved once more, in pieces that the next move waits for.
+    kind: RecordKind,
 }
 
 impl Received {
     #[inline]
-    fn new(message: Message) -> Self {
-        let request = match message.kind {
-            RecordKind::Request { correlation } => Some(correlation),
-            RecordKind::Message | RecordKind::Reply { .. } | RecordKind::Part(_) => None,
-        };
-        Self {
-            payload: message.payload,
-            request,
-        }
+    pub(super) fn new(Message { payload, kind }: Message) -> Self {
+        Self { payload, kind }
     }
 
     /// Whether the sender waits for a [`Stream::reply`].
     pub const fn is_request(&self) -> bool {
-        self.request.is_some()
+        matches!(self.kind, RecordKind::Request { .. })
     }
 
     const fn answer_kind(&self) -> RecordKind {
-        match self.request {
-            Some(correlation) => RecordKind::Reply { correlation },
-            None => RecordKind::Message,
+        match self.kind {
+            RecordKind::Request { correlation } => RecordKind::Reply { correlation },
+            RecordKind::Message | RecordKind::Reply { .. } | RecordKind::Part(_) => {
+                RecordKind::Message
+            }
         }
     }
 }
@@ -378,28 +375,28 @@ impl Stream {
     ///
     /// The message that is in front by then is longer than the peer receives, or the stream is closed.
     pub async fn send_many(&self, messages: &mut VecDeque<Bytes>) -> Result<(), SendError> {
-        let longest = self.lane.max_message.load(Ordering::Acquire);
-        let limits = (
-            self.lane.send_queue,
-            usize::try_from(longest).unwrap_or(usize::MAX),
-        );
-        let outbox = &self.stream.outbox;
-        let mut put = || {
-            let refused = outbox.try_put_many(messages, limits, || self.tell());
-            match (refused, messages.front()) {
-                (Ok(()), _) => Some(Ok(())),
-                (Err(Refused::Closed), _) => Some(Err(self.stream.why_closed())),
-                (Err(Refused::Full), Some(next)) if next.len() > limits.1 => {
-                    Some(self.check_len(next))
-                }
-                (Err(Refused::Full), _) => None,
-            }
-        };
-        if let Some(done) = put() {
+        if let Some(done) = self.put_many(messages) {
             return done;
         }
         self.lane.helm.help();
-        outbox.wait_for_room(put).await
+        let outbox = &self.stream.outbox;
+        outbox.wait_for_room(|| self.put_many(messages)).await
+    }
+
+    /// Puts what there is room for now, and says what came of it unless that is to wait for more.
+    pub(super) fn put_many(&self, messages: &mut VecDeque<Bytes>) -> Option<Result<(), SendError>> {
+        let longest = self.lane.max_message.load(Ordering::Acquire);
+        let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+        let limits = (self.lane.send_queue, longest);
+        let outbox = &self.stream.outbox;
+        match outbox.try_put_many(messages, limits, || self.tell()) {
+            Ok(()) => Some(Ok(())),
+            Err(Refused::Closed) => Some(Err(self.stream.why_closed())),
+            Err(Refused::Full) => {
+                let next = messages.front().filter(|next| next.len() > longest)?;
+                Some(self.check_len(next))
+            }
+        }
     }
 
     /// Sends a message if there is room for it now.
@@ -508,7 +505,7 @@ impl Stream {
         Ok(driver)
     }
 
-    fn check_len(&self, payload: &Bytes) -> Result<(), SendError> {
+    pub(super) fn check_len(&self, payload: &Bytes) -> Result<(), SendError> {
         let max = self.lane.max_message.load(Ordering::Acquire);
         let given = payload.len();
         if given as u64 > max {
@@ -578,8 +575,15 @@ impl Stream {
     }
 
     fn take_many(&self, messages: &mut Vec<Received>, most: usize) {
+        self.take_while(most, |message| {
+            messages.push(Received::new(message));
+            true
+        });
+    }
+
+    /// Takes messages that are here, at most `most` and as long as `take` wants more.
+    pub(super) fn take_while(&self, most: usize, take: impl FnMut(Message) -> bool) {
         let release_at = self.lane.release_at();
-        let take = |message| messages.push(Received::new(message));
         if let Some(charge) = self.stream.pop_many(most, release_at, take) {
             let stream = self.stream.id;
             self.lane.push(Command::Release { stream, charge });

@@ -7,6 +7,7 @@
 mod address;
 mod aside;
 mod awake;
+mod batches;
 mod buffers;
 mod clock;
 mod connection;
@@ -20,6 +21,7 @@ mod guard;
 mod helm;
 mod history;
 mod identity;
+mod inbound;
 mod lane;
 mod limits;
 mod listener;
@@ -46,6 +48,7 @@ use self::events::{Moment, NodeEvents, SessionEvents};
 use self::unrecorded::{Moment, NodeEvents, SessionEvents};
 
 pub use self::address::{Address, ParseAddressError};
+pub use self::batches::{MessageSink, Messages};
 pub use self::connection::{Connection, Received, Sensitive, Stream};
 pub use self::error::{ConnectError, OpenStreamError, RecvError, RequestError, SendReaderError};
 pub use self::faults::FaultStats;

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::shared::{DriverEnded, lock};
 use crate::session::Outgoing;
@@ -139,11 +140,15 @@ impl Outbox {
         }
     }
 
+    /// From now on whoever waits counts, until it is dropped, and is woken once room was given back.
+    pub(super) fn wait(&self) -> (Waiting<'_>, Notified<'_>) {
+        (Waiting::new(self), self.given_back.notified())
+    }
+
     /// Looks again each time room was given back, until something is found.
     pub(super) async fn wait_for_room<T>(&self, mut look_again: impl FnMut() -> Option<T>) -> T {
         loop {
-            let _waiting = Waiting::new(self);
-            let given_back = self.given_back.notified();
+            let (_waiting, given_back) = self.wait();
             tokio::pin!(given_back);
             given_back.as_mut().enable();
             // What was given back between the first look and the registration is seen here.
@@ -247,7 +252,8 @@ impl Outbox {
 }
 
 /// Counts one who waits, for as long as it lives.
-struct Waiting<'a>(&'a Outbox);
+#[derive(Debug)]
+pub(super) struct Waiting<'a>(&'a Outbox);
 
 impl<'a> Waiting<'a> {
     fn new(outbox: &'a Outbox) -> Self {

@@ -13,7 +13,8 @@ use tokio::sync::futures::Notified;
 
 use super::connection::{Received, Sensitive, Stream};
 use super::error::{RecvError, SendReaderError};
-use super::shared::{Begun, Command, Waiting};
+use super::inbound::{Begun, Waiting};
+use super::shared::Command;
 use crate::session::SendError;
 use crate::wire::{Part, RecordKind};
 

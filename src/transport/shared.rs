@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::error::RecvError;
 use super::helm::{Helm, Run};
+use super::inbound::{Begun, Inbound, Popped, Waiting};
 use super::lane::Lane;
 use super::outbox::Outbox;
 use super::{Moment, PeerIdentity, SessionEvents};
@@ -414,89 +415,6 @@ impl Shared {
     }
 }
 
-#[derive(Debug, Default)]
-struct Inbound {
-    queue: VecDeque<Message>,
-    ended: Option<Result<(), RecvError>>,
-    /// How many wait for a message.
-    receiving: usize,
-    /// Payload bytes taken by the application and not yet released.
-    unreleased: usize,
-    /// The message in front is with a [`MessageReader`](super::MessageReader).
-    is_read: bool,
-    /// .. or was, and nobody wants the rest of it.
-    skips: bool,
-    /// It lacks credit of the connection: the session is told at once what is taken and that somebody waits.
-    is_starved: bool,
-}
-
-/// A message, and how many bytes to release with it, if that is worth it by now.
-#[derive(Debug)]
-pub(super) struct Popped {
-    pub(super) message: Message,
-    pub(super) release: Option<usize>,
-}
-
-/// What there is for who begins to read a message.
-#[derive(Debug)]
-pub(super) enum Begun {
-    /// All of it.
-    Whole(Popped),
-    /// It comes in parts, which are now his.
-    InParts,
-}
-
-impl Inbound {
-    /// The next message that is not in parts.
-    fn pop_whole(&mut self, release_at: u64) -> Option<Popped> {
-        if self.is_read || self.part_in_front().is_some() {
-            return None;
-        }
-        self.pop(release_at)
-    }
-
-    /// The next part of the message that is read.
-    fn pop_part(&mut self, release_at: u64) -> Option<(Part, Popped)> {
-        let part = self.part_in_front()?;
-        self.is_read = part == Part::More;
-        Some((part, self.pop(release_at)?))
-    }
-
-    fn part_in_front(&self) -> Option<Part> {
-        match self.queue.front()?.kind {
-            RecordKind::Part(part) => Some(part),
-            RecordKind::Message | RecordKind::Request { .. } | RecordKind::Reply { .. } => None,
-        }
-    }
-
-    /// Drops what is here of a message that nobody wants; how much that was.
-    fn skip(&mut self) -> usize {
-        let mut dropped = 0;
-        while self.skips {
-            let Some(part) = self.part_in_front() else {
-                break;
-            };
-            self.skips = part == Part::More;
-            dropped += self.queue.pop_front().map_or(0, |message| message.charge());
-        }
-        dropped
-    }
-
-    fn pop(&mut self, release_at: u64) -> Option<Popped> {
-        let message = self.queue.pop_front()?;
-        self.unreleased += message.charge();
-        let worth_it = self.is_starved || self.unreleased as u64 >= release_at;
-        let release = worth_it.then(|| core::mem::take(&mut self.unreleased));
-        Some(Popped { message, release })
-    }
-
-    /// Whether a message is here for somebody who waits. Who counts himself after this was asked looks at the queue
-    /// once more.
-    fn wakes_receiver(&self) -> bool {
-        !self.queue.is_empty() && self.receiving > 0 && !self.is_read
-    }
-}
-
 /// Why the peer takes nothing more of a stream: it was sent a message of `given` bytes, after `taken` others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stopped {
@@ -592,7 +510,7 @@ impl StreamShared {
         let mut inbound = lock(&self.inbound);
         inbound.is_starved = true;
         let unreleased = core::mem::take(&mut inbound.unreleased);
-        let waits = inbound.receiving > 0 && inbound.queue.is_empty();
+        let waits = inbound.receiving > 0 && inbound.is_empty();
         (unreleased, waits || !lock(&self.requests).is_empty())
     }
 
@@ -610,12 +528,12 @@ impl StreamShared {
         Some(popped)
     }
 
-    /// Takes messages that are here, at most `most`, and says what is to be released, if that is worth it by now.
+    /// Takes messages that are here, at most `most` and as long as `take` wants more, and says what is to be released, if that is worth it by now.
     pub(super) fn pop_many(
         &self,
         most: usize,
         release_at: u64,
-        mut take: impl FnMut(Message),
+        mut take: impl FnMut(Message) -> bool,
     ) -> Option<usize> {
         let mut inbound = lock(&self.inbound);
         let mut release = None;
@@ -623,11 +541,14 @@ impl StreamShared {
             let Some(popped) = inbound.pop_whole(release_at) else {
                 break;
             };
-            take(popped.message);
+            let goes_on = take(popped.message);
             release = match (release, popped.release) {
                 (Some(before), Some(more)) => Some(before + more),
                 (before, more) => before.or(more),
             };
+            if !goes_on {
+                break;
+            }
         }
         let wakes = inbound.wakes_receiver();
         drop(inbound);
@@ -635,6 +556,18 @@ impl StreamShared {
             self.readable.notify_one();
         }
         release
+    }
+
+    /// Messages that were taken come before all others again.
+    pub(super) fn give_back(&self, messages: VecDeque<Message>) {
+        let wakes = {
+            let mut inbound = lock(&self.inbound);
+            inbound.give_back(messages);
+            inbound.wakes_receiver()
+        };
+        if wakes {
+            self.readable.notify_one();
+        }
     }
 
     /// Begins to read the next message, if it is here and nobody reads another.
@@ -680,7 +613,7 @@ impl StreamShared {
     pub(super) fn ended(&self) -> Option<Result<(), RecvError>> {
         let inbound = lock(&self.inbound);
         let ended = inbound.ended.as_ref();
-        ended.filter(|_| inbound.queue.is_empty()).cloned()
+        ended.filter(|_| inbound.is_empty()).cloned()
     }
 
     /// Why there is no message for who wants a whole one: how the stream has ended, or that the next one comes in parts.
@@ -767,21 +700,5 @@ impl StreamShared {
 
     pub(super) fn remove_request(&self, correlation: u64) {
         lock(&self.requests).remove(&correlation);
-    }
-}
-
-/// Counts one who waits for a message, for as long as it lives.
-pub(super) struct Waiting<'a>(&'a Mutex<Inbound>);
-
-impl<'a> Waiting<'a> {
-    fn new(inbound: &'a Mutex<Inbound>) -> Self {
-        lock(inbound).receiving += 1;
-        Self(inbound)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        lock(self.0).receiving -= 1;
     }
 }

@@ -1,6 +1,7 @@
 //! The transport over real sockets. No test depends on how fast the machine is: whatever waits has
 //! a bound of a minute, and counts are compared instead of times.
 
+mod batches;
 #[cfg(all(feature = "relay", feature = "generate", feature = "zstd"))]
 mod change;
 #[cfg(all(feature = "dictionary-cache", feature = "generate", feature = "zstd"))]

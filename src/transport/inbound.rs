@@ -1,0 +1,127 @@
+//! What has come on a stream and its application has not taken yet, and who waits for it.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use super::error::RecvError;
+use super::shared::lock;
+use crate::session::Message;
+use crate::wire::{Part, RecordKind};
+
+/// What has come on a stream and was not taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Inbound {
+    pub(super) queue: VecDeque<Message>,
+    /// What was taken and given back, before all else; it is released already.
+    returned: VecDeque<Message>,
+    pub(super) ended: Option<Result<(), RecvError>>,
+    /// How many wait for a message.
+    pub(super) receiving: usize,
+    /// Payload bytes taken by the application and not yet released.
+    pub(super) unreleased: usize,
+    /// The message in front is with a [`MessageReader`](super::MessageReader).
+    pub(super) is_read: bool,
+    /// .. or was, and nobody wants the rest of it.
+    pub(super) skips: bool,
+    /// It lacks credit of the connection: the session is told at once what is taken and that somebody waits.
+    pub(super) is_starved: bool,
+}
+
+/// A message, and how many bytes to release with it, if that is worth it by now.
+#[derive(Debug)]
+pub(super) struct Popped {
+    pub(super) message: Message,
+    pub(super) release: Option<usize>,
+}
+
+/// What there is for who begins to read a message.
+#[derive(Debug)]
+pub(super) enum Begun {
+    /// All of it.
+    Whole(Popped),
+    /// It comes in parts, which are now his.
+    InParts,
+}
+
+impl Inbound {
+    /// The next message that is not in parts.
+    pub(super) fn pop_whole(&mut self, release_at: u64) -> Option<Popped> {
+        if let Some(message) = self.returned.pop_front() {
+            let release = None;
+            return Some(Popped { message, release });
+        }
+        if self.is_read || self.part_in_front().is_some() {
+            return None;
+        }
+        self.pop(release_at)
+    }
+
+    /// The next part of the message that is read.
+    pub(super) fn pop_part(&mut self, release_at: u64) -> Option<(Part, Popped)> {
+        let part = self.part_in_front()?;
+        self.is_read = part == Part::More;
+        Some((part, self.pop(release_at)?))
+    }
+
+    pub(super) fn part_in_front(&self) -> Option<Part> {
+        match self.queue.front()?.kind {
+            RecordKind::Part(part) => Some(part),
+            RecordKind::Message | RecordKind::Request { .. } | RecordKind::Reply { .. } => None,
+        }
+    }
+
+    /// Drops what is here of a message that nobody wants; how much that was.
+    pub(super) fn skip(&mut self) -> usize {
+        let mut dropped = 0;
+        while self.skips {
+            let Some(part) = self.part_in_front() else {
+                break;
+            };
+            self.skips = part == Part::More;
+            dropped += self.queue.pop_front().map_or(0, |message| message.charge());
+        }
+        dropped
+    }
+
+    pub(super) fn pop(&mut self, release_at: u64) -> Option<Popped> {
+        let message = self.queue.pop_front()?;
+        self.unreleased += message.charge();
+        let worth_it = self.is_starved || self.unreleased as u64 >= release_at;
+        let release = worth_it.then(|| core::mem::take(&mut self.unreleased));
+        Some(Popped { message, release })
+    }
+
+    /// Messages that were taken come before all others again.
+    pub(super) fn give_back(&mut self, mut messages: VecDeque<Message>) {
+        messages.append(&mut self.returned);
+        self.returned = messages;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.returned.is_empty()
+    }
+
+    /// Whether a message is here for somebody who waits. Who counts himself after this was asked looks at the queue
+    /// once more.
+    pub(super) fn wakes_receiver(&self) -> bool {
+        let is_there = !self.returned.is_empty() || !self.queue.is_empty() && !self.is_read;
+        is_there && self.receiving > 0
+    }
+}
+
+/// Counts one who waits for a message, for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Waiting<'a>(&'a Mutex<Inbound>);
+
+impl<'a> Waiting<'a> {
+    pub(super) fn new(inbound: &'a Mutex<Inbound>) -> Self {
+        lock(inbound).receiving += 1;
+        Self(inbound)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        lock(self.0).receiving -= 1;
+    }
+}
