@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, TryStreamExt, future};
-use tautline::control::PolicyConfig;
 use tautline::session::{Limits, SendError, SessionConfig, SessionError};
 use tautline::transport::{RecvError, Stream};
 
-use super::lifecycle::cut_after;
-use super::support::{
-    CARRIERS, Pair, accept, listen, next, node, numbered, open, payloads, within,
-};
+use super::lifecycle::pair_cut_after;
+use super::support::{CARRIERS, Pair, next, numbered, payloads, within};
 
 async fn feed(stream: &Stream, messages: impl IntoIterator<Item = Bytes>) {
     let mut sink = stream.sink();
@@ -194,16 +191,8 @@ async fn one_in_parts_is_said_until_it_is_taken() {
 
 #[tokio::test]
 async fn a_failure_is_said_once() {
-    let listener_node = node(SessionConfig::default().policy(PolicyConfig::None));
-    let listener = listen(&listener_node).await;
-    let address = listener.local_address().expect("an address");
-    let proxy = cut_after(address, 100_000).await;
-    let client = node(SessionConfig::default().policy(PolicyConfig::None));
-    let (client, server) =
-        within(async { tokio::join!(client.connect(&proxy), listener.accept()) }).await;
-    let (client, server) = (client.expect("a connection"), server.expect("one"));
-    let left = open(&client, "s").await;
-    let right = accept(&server).await;
+    let pair = pair_cut_after(100_000).await;
+    let (left, right) = pair.stream().await;
     let sending = async {
         let mut sink = left.sink();
         let mut at = 0;

@@ -111,19 +111,27 @@ pub(super) async fn cut_after(address: Address, limit: usize) -> Address {
     here.into()
 }
 
+/// A connection that breaks after so many bytes of the client's, without codecs.
+pub(super) async fn pair_cut_after(limit: usize) -> Pair {
+    let server = node(SessionConfig::default());
+    let listener = listen(&server).await;
+    let address = listener.local_address().expect("an address");
+    let proxy = cut_after(address, limit).await;
+    let client = node(SessionConfig::default().policy(PolicyConfig::None));
+    let (client, server) =
+        within(async { tokio::join!(client.connect(&proxy), listener.accept()) }).await;
+    Pair {
+        client: client.expect("a connection"),
+        server: server.expect("one"),
+    }
+}
+
 #[tokio::test]
 async fn a_peer_that_is_gone_ends_everything_with_an_error() {
     for limit in [1000, 50_000, 500_000] {
-        let server = node(SessionConfig::default());
-        let listener = listen(&server).await;
-        let address = listener.local_address().expect("an address");
-        let proxy = cut_after(address, limit).await;
-        let client = node(SessionConfig::default().policy(PolicyConfig::None));
-        let (client, server) =
-            within(async { tokio::join!(client.connect(&proxy), listener.accept()) }).await;
-        let (client, server) = (client.expect("a connection"), server.expect("one"));
-        let left = open(&client, "s").await;
-        let right = accept(&server).await;
+        let pair = pair_cut_after(limit).await;
+        let (left, right) = pair.stream().await;
+        let Pair { client, server } = pair;
         let sending = async {
             let mut at = 0;
             while within(left.send(numbered(at, 10_000))).await.is_ok() {
