@@ -2,7 +2,6 @@
 //! many at once for the locks that the driver has, too.
 
 use core::fmt;
-use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::collections::VecDeque;
@@ -13,6 +12,7 @@ use tokio::sync::futures::Notified;
 
 use super::connection::{Received, Stream};
 use super::error::RecvError;
+use super::wait::Wait;
 use super::{inbound, outbox};
 use crate::session::{Message, SendError};
 
@@ -45,7 +45,7 @@ impl Stream {
         Messages {
             stream: self,
             taken: VecDeque::new(),
-            wait: Wait::new(),
+            look: Look::new(),
             is_over: false,
         }
     }
@@ -71,30 +71,27 @@ impl Stream {
             stream: self,
             fed: VecDeque::new(),
             bytes: 0,
-            wait: Wait::new(),
+            look: Look::new(),
         }
     }
 }
 
-/// A wait for one of a stream's queues, and the run before it.
-struct Wait<'a, W> {
-    counted: Option<W>,
-    /// In a place of its own, which stays the same.
-    notified: Pin<Box<Option<Notified<'a>>>>,
+/// Looks for what others are to bring, and waits for it.
+struct Look<'a, W> {
+    wait: Wait<'a, W>,
     /// How often there was nothing to wait for.
     run: u32,
 }
 
-impl<'a, W> Wait<'a, W> {
+impl<'a, W> Look<'a, W> {
     fn new() -> Self {
         Self {
-            counted: None,
-            notified: Box::pin(None),
+            wait: Wait::new(),
             run: 0,
         }
     }
 
-    /// Looks, until it is found, for what others are to bring: where it is not there, `help` has a turn once, then `begin` says whom to wait for, and `ask` asks for it.
+    /// Looks until it is found: where it is not there, `help` has a turn once, then `begin` says whom to wait for, and `ask` asks for it.
     fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -104,7 +101,7 @@ impl<'a, W> Wait<'a, W> {
         ask: impl Fn(),
     ) -> Poll<T> {
         let mut help = Some(help);
-        if self.counted.is_none() {
+        if !self.wait.is_begun() {
             if self.run == RUN {
                 self.run = 0;
                 cx.waker().wake_by_ref();
@@ -115,32 +112,21 @@ impl<'a, W> Wait<'a, W> {
         loop {
             // What came before the registration is seen here.
             if let Some(found) = look() {
-                self.end();
+                self.wait.end();
                 return Poll::Ready(found);
             }
-            if let Some(notified) = self.notified.as_mut().as_pin_mut() {
+            if self.wait.is_begun() {
                 ask();
-                ready!(notified.poll(cx));
-                self.end();
+                ready!(self.wait.poll(cx));
                 self.run = 0;
                 // It was there, and somebody else has taken it, or it is there.
                 help = None;
             } else if let Some(help) = help.take() {
                 help();
             } else {
-                let (counted, notified) = begin();
-                self.counted = Some(counted);
-                self.notified.set(Some(notified));
-                if let Some(notified) = self.notified.as_mut().as_pin_mut() {
-                    notified.enable();
-                }
+                self.wait.begin(begin());
             }
         }
-    }
-
-    fn end(&mut self) {
-        self.counted = None;
-        self.notified.set(None);
     }
 }
 
@@ -150,7 +136,7 @@ pub struct Messages<'a> {
     stream: &'a Stream,
     /// What is to be given next.
     taken: VecDeque<Message>,
-    wait: Wait<'a, inbound::Waiting<'a>>,
+    look: Look<'a, inbound::Waiting<'a>>,
     is_over: bool,
 }
 
@@ -180,7 +166,7 @@ impl Messages<'_> {
             stream.lane.helm.help();
         };
         let next = self
-            .wait
+            .look
             .poll(cx, look, help, || inner.wait(), || inner.want(&stream.lane));
         let next = ready!(next);
         self.is_over = !matches!(&next, Ok(Some(_)) | Err(RecvError::InParts));
@@ -203,7 +189,7 @@ impl futures_core::Stream for Messages<'_> {
 impl Drop for Messages<'_> {
     fn drop(&mut self) {
         // Who waits for nothing any more is not to be woken for what is given back.
-        self.wait.end();
+        self.look.wait.end();
         if !self.taken.is_empty() {
             let taken = core::mem::take(&mut self.taken);
             self.stream.stream.give_back(taken);
@@ -227,7 +213,7 @@ pub struct MessageSink<'a> {
     fed: VecDeque<Bytes>,
     /// Their bytes.
     bytes: usize,
-    wait: Wait<'a, outbox::Waiting<'a>>,
+    look: Look<'a, outbox::Waiting<'a>>,
 }
 
 impl MessageSink<'_> {
@@ -238,7 +224,7 @@ impl MessageSink<'_> {
         let help = || {
             stream.lane.helm.help();
         };
-        let put = self.wait.poll(cx, look, help, || outbox.wait(), || {});
+        let put = self.look.poll(cx, look, help, || outbox.wait(), || {});
         ready!(put)?;
         self.bytes = 0;
         Poll::Ready(Ok(()))

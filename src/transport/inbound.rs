@@ -83,7 +83,7 @@ impl Inbound {
         dropped
     }
 
-    pub(super) fn pop(&mut self, release_at: u64) -> Option<Popped> {
+    fn pop(&mut self, release_at: u64) -> Option<Popped> {
         let message = self.queue.pop_front()?;
         self.unreleased += message.charge();
         let worth_it = self.is_starved || self.unreleased as u64 >= release_at;

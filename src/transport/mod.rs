@@ -40,6 +40,7 @@ mod socket;
 mod tls;
 #[cfg(not(feature = "eventlog"))]
 mod unrecorded;
+mod wait;
 mod workers;
 
 #[cfg(feature = "eventlog")]

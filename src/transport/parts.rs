@@ -2,19 +2,18 @@
 //! queue or window.
 
 use core::fmt;
-use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::io;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
-use tokio::sync::futures::Notified;
 
 use super::connection::{Received, Sensitive, Stream};
 use super::error::{RecvError, SendReaderError};
 use super::inbound::{Begun, Waiting};
 use super::shared::Command;
+use super::wait::Wait;
 use crate::session::SendError;
 use crate::wire::{Part, RecordKind};
 
@@ -116,8 +115,7 @@ impl Stream {
             whole: None,
             rest: Bytes::new(),
             end: None,
-            waiting: None,
-            notified: None,
+            wait: Wait::new(),
         };
         if let Begun::Whole(popped) = begun {
             let received = self.take(popped);
@@ -177,9 +175,8 @@ pub struct MessageReader<'a> {
     rest: Bytes,
     /// How it ends behind `rest`, if that has come.
     end: Option<Result<(), RecvError>>,
-    /// While it waits for a part.
-    waiting: Option<Waiting<'a>>,
-    notified: Option<Pin<Box<Notified<'a>>>>,
+    /// For a part.
+    wait: Wait<'a, Waiting<'a>>,
 }
 
 impl fmt::Debug for MessageReader<'_> {
@@ -229,17 +226,11 @@ impl MessageReader<'_> {
                 };
             } else if let Some(ended) = stream.ended() {
                 self.end = Some(Err(ended.err().unwrap_or(RecvError::GivenUp)));
-            } else if let Some(notified) = &mut self.notified {
-                ready!(notified.as_mut().poll(cx));
-                self.notified = None;
-                self.waiting = None;
+            } else if self.wait.is_begun() {
+                ready!(self.wait.poll(cx));
             } else {
                 lane.helm.help();
-                let (waiting, notified) = stream.wait_for_part();
-                let mut notified = Box::pin(notified);
-                notified.as_mut().enable();
-                self.waiting = Some(waiting);
-                self.notified = Some(notified);
+                self.wait.begin(stream.wait_for_part());
                 stream.want(lane);
                 // What came before the registration is seen in the next round.
             }

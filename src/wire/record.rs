@@ -27,7 +27,7 @@ pub const MESSAGE_CHARGE: u64 = 32;
 /// What a message is.
 ///
 /// In memory it is two words, which messages are moved with as such. Else the compiler moves it in pieces that overlap, of which processors forward none from one move to the
-/// next: 5 ns for each move of each message.
+/// next (docs/benchmarks.md: a message's kind).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum RecordKind {
