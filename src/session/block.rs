@@ -1,16 +1,42 @@
 //! Building blocks: records of waiting messages, gathered or by reference.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::observer::MessageRun;
+use super::outgoing::{Entry, MAX_COPIED, Outgoing};
 use super::retained::Retained;
 use super::sender::SendCredit;
-use super::stream::{Company, Outgoing, SendStream};
-use crate::wire::{MESSAGE_CHARGE, Place, RecordKind, RecordWriter, StreamId};
+use super::stream::{Company, SendStream};
+use crate::wire::{Front, MESSAGE_CHARGE, Packed, Place, RecordKind, RecordWriter, StreamId};
 
-/// Payloads up to this length are copied into the block, longer ones go out as they are: below it
-/// the copy costs less than one more slice in the write. Arbitrary within 512 to 4096.
-const MAX_COPIED: usize = 1024;
+/// What messages that follow one another may take.
+#[derive(Clone, Copy, Debug)]
+struct AlikeLimits {
+    /// Of the block.
+    room: usize,
+    window: usize,
+    /// So much payload is enough.
+    most: usize,
+}
+
+impl AlikeLimits {
+    /// Whether a message of so many bytes may follow `before`, and something behind it.
+    const fn take(&self, before: Front, len: usize) -> bool {
+        before.plain_len + len < self.room
+            && before.charge() + len + MESSAGE_CHARGE as usize <= self.window
+            && before.payload < self.most
+    }
+
+    /// What may be taken of messages that stand together, of which the last one is not if nothing follows.
+    fn front_of(&self, packed: &Packed, is_followed: bool) -> Front {
+        let all = packed.whole(is_followed);
+        // Header and payload of the last are longer than its payload.
+        if all.plain_len <= self.room && all.charge() <= self.window && all.payload <= self.most {
+            return all;
+        }
+        packed.front_while(all.messages, |before, len| self.take(before, len))
+    }
+}
 
 /// How much of a block is one stream's.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +131,9 @@ impl BlockBuilder {
             if payload >= quantum || !send.can_send(credit.left()) {
                 break;
             }
-            let Some(front) = send.queue.front() else {
+            let front_room = send.front_room(credit.left());
+            let front_charge = send.front_charge();
+            let Some((front, is_followed)) = send.queue.front() else {
                 break;
             };
             if front.sensitive != self.company.sensitive {
@@ -117,10 +145,10 @@ impl BlockBuilder {
                 complete = true;
                 break;
             }
-            let take = remaining.min(room).min(left.max(1)).min(
-                send.front_room(credit.left())
-                    .map_or(0, |room| usize::try_from(room).unwrap_or(usize::MAX)),
-            );
+            let take = remaining
+                .min(room)
+                .min(left.max(1))
+                .min(front_room.map_or(0, |room| usize::try_from(room).unwrap_or(usize::MAX)));
             let finishes = take == remaining;
             let place = match (send.front_sent, finishes) {
                 (0, true) => Place::Whole,
@@ -130,9 +158,7 @@ impl BlockBuilder {
                 (_, false) => Place::Middle,
                 (_, true) => Place::Last,
             };
-            let next = send.queue.get(1);
-            let is_last = next.is_none_or(|next| next.sensitive != front.sensitive);
-            complete = take == left || (finishes && is_last && no_others);
+            complete = take == left || (finishes && !is_followed && no_others);
             let payload_len = (!complete).then_some(take);
             let header_at = self.bytes.len();
             writer.put(&mut self.bytes, stream, front.kind, place, payload_len);
@@ -144,7 +170,7 @@ impl BlockBuilder {
             }
             payload += take;
             member.drained += take;
-            let taken = take as u64 + send.front_charge();
+            let taken = take as u64 + front_charge;
             send.sent += taken;
             credit.take(send, taken);
             send.queued_bytes -= take;
@@ -175,50 +201,89 @@ impl BlockBuilder {
         most: usize,
         member: &mut Member,
     ) -> usize {
-        let Some(mut window) = send.front_room(credit.left()) else {
+        let Some(window) = send.front_room(credit.left()) else {
             return 0;
         };
         if send.front_sent > 0 {
             return 0;
         }
-        window += MESSAGE_CHARGE;
+        let window = usize::try_from(window + MESSAGE_CHARGE).unwrap_or(usize::MAX);
+        let mut taken = Front::default();
+        while let Some((entry, is_followed)) = send.queue.front_entry_mut() {
+            let limits = AlikeLimits {
+                room: room.saturating_sub(self.plain_len),
+                window: window - taken.charge(),
+                most: most.saturating_sub(taken.payload),
+            };
+            let front = match entry {
+                Entry::One(message) => {
+                    if !is_followed || !self.is_alike(message, &limits) {
+                        break;
+                    }
+                    self.put_alike(message, writer, member.stream)
+                }
+                Entry::Packed(packed) if writer.is_at(member.stream) => {
+                    if self.company.sensitive {
+                        break;
+                    }
+                    let front = limits.front_of(packed, is_followed);
+                    self.put_records(packed.split_front(front));
+                    front
+                }
+                Entry::Packed(_) => break,
+            };
+            if front.messages == 0 {
+                break;
+            }
+            send.queue.on_front_taken(front.messages);
+            self.plain_len += front.plain_len;
+            taken += front;
+        }
+        let queued = taken.charge();
+        send.queued_bytes -= queued;
+        send.sent += queued as u64;
+        credit.take(send, queued as u64);
+        member.messages += taken.messages as u32;
+        member.drained += queued;
+        taken.payload
+    }
+
+    fn is_alike(&self, message: &Outgoing, limits: &AlikeLimits) -> bool {
         let longest = if self.by_reference {
             MAX_COPIED
         } else {
             usize::MAX
         };
-        let (mut count, mut payload) = (0, 0);
-        let (front, _) = send.queue.as_slices();
-        for (message, next) in front.iter().zip(front.iter().skip(1)) {
-            let len = message.payload.len();
-            let left = room.saturating_sub(self.plain_len);
-            let taken = len as u64 + MESSAGE_CHARGE;
-            if !matches!(message.kind, RecordKind::Message)
-                || message.sensitive != self.company.sensitive
-                || next.sensitive != message.sensitive
-                || len >= left
-                || len > longest
-                || taken > window
-                || payload >= most
-            {
-                break;
-            }
-            window -= taken;
-            let header_at = self.bytes.len();
-            writer.put_whole(&mut self.bytes, member.stream, message.kind, Some(len));
-            self.plain_len += self.bytes.len() - header_at + len;
-            self.bytes.extend_from_slice(&message.payload);
-            payload += len;
-            count += 1;
+        let len = message.payload.len();
+        matches!(message.kind, RecordKind::Message)
+            && message.sensitive == self.company.sensitive
+            && len <= longest
+            && limits.take(Front::default(), len)
+    }
+
+    fn put_alike(
+        &mut self,
+        message: &Outgoing,
+        writer: &mut RecordWriter,
+        stream: StreamId,
+    ) -> Front {
+        let before = self.bytes.len();
+        let payload = message.payload.len();
+        writer.put_whole(&mut self.bytes, stream, message.kind, Some(payload));
+        self.bytes.extend_from_slice(&message.payload);
+        Front {
+            plain_len: self.bytes.len() - before,
+            messages: 1,
+            payload,
         }
-        send.queue.drain(..count);
-        let queued = payload + count * MESSAGE_CHARGE as usize;
-        send.queued_bytes -= queued;
-        send.sent += queued as u64;
-        credit.take(send, queued as u64);
-        member.messages += count as u32;
-        member.drained += queued;
-        payload
+    }
+
+    fn put_records(&mut self, records: BytesMut) {
+        if self.by_reference && records.len() > MAX_COPIED {
+            self.shared.push((self.bytes.len(), records.freeze()));
+        } else {
+            self.bytes.extend_from_slice(&records);
+        }
     }
 
     fn put_payload(&mut self, message: &Outgoing, from: usize, len: usize) {

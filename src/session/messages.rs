@@ -1,12 +1,12 @@
 //! Messages that the application gives and takes.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 
 use super::error::{Rejected, SendError};
 use super::observer::{MessageRun, Observations};
-use super::stream::{Message, Outgoing, SendState, Stopped, TrafficClass};
+use super::outgoing::{Entry, Outgoing, OutgoingQueue};
+use super::queue::MessageQueue;
+use super::stream::{Message, SendState, Stopped, TrafficClass};
 use super::{Session, State};
 use crate::wire::{GroupId, MESSAGE_CHARGE, RecordKind, StreamId};
 
@@ -74,7 +74,7 @@ impl Session {
     pub fn send_all(
         &mut self,
         id: StreamId,
-        messages: &mut VecDeque<Outgoing>,
+        messages: &mut OutgoingQueue,
     ) -> Result<usize, SendError> {
         let is_established = matches!(self.state, State::Established);
         let stream = self.streams.find(id);
@@ -93,26 +93,33 @@ impl Session {
         // What is to be sent again has had its place before.
         let mut queued = send.queued_bytes - send.counted;
         let mut in_parts = send.in_parts;
-        let (before, mut count, mut error) = (queued, 0, None);
-        for message in messages.iter() {
-            let given = message.payload.len();
-            if given as u64 > max {
+        let (before, mut entries, mut count, mut error) = (queued, 0, 0, None);
+        while let Some(entry) = messages.entry(entries) {
+            let (given, len, kind) = (entry.longest(), entry.queued_len(), entry.kind());
+            let is_too_long = given as u64 > max;
+            let is_full = queued + len > self.config.send_queue;
+            if entry.messages() > 1 && (is_too_long || is_full) {
+                // Some of them may go.
+                messages.unpack(entries);
+                continue;
+            }
+            if is_too_long {
                 error = Some(SendError::TooLong { given, max });
                 break;
             }
-            let len = message.queued_len();
-            if queued > 0 && queued + len > self.config.send_queue {
+            if queued > 0 && is_full {
                 break;
             }
-            if in_parts || !matches!(message.kind, RecordKind::Message) {
-                if in_parts && !message.kind.may_interrupt_parts() {
+            if in_parts || !matches!(kind, RecordKind::Message) {
+                if in_parts && !kind.may_interrupt_parts() {
                     error = Some(SendError::InParts(id));
                     break;
                 }
-                in_parts = message.kind.goes_on(in_parts);
+                in_parts = kind.goes_on(in_parts);
             }
             queued += len;
-            count += 1;
+            count += entry.messages();
+            entries += 1;
         }
         if count > 0 {
             let bytes = queued - before;
@@ -132,7 +139,8 @@ impl Session {
             let dictionaries = &mut self.sender.dictionaries;
             // What is made of one group's messages would tell the others of them.
             if dictionaries.is_agreed() && send.group == GroupId::default() {
-                for message in messages.iter().take(count).filter(|it| !it.sensitive) {
+                let open = messages.entries(entries).filter(|it| !it.is_sensitive());
+                for payload in open.flat_map(Entry::payloads) {
                     if stream.class == TrafficClass::Unasked && stream.policy.may_use_dictionary() {
                         let class = dictionaries.class_of(&stream.name);
                         stream.class = class.map_or(TrafficClass::None, TrafficClass::Of);
@@ -140,14 +148,10 @@ impl Session {
                     let Some(class) = stream.class.get() else {
                         break;
                     };
-                    dictionaries.offer(class, &message.payload);
+                    dictionaries.offer(class, payload);
                 }
             }
-            if send.queue.is_empty() && count == messages.len() {
-                core::mem::swap(&mut send.queue, messages);
-            } else {
-                send.queue.extend(messages.drain(..count));
-            }
+            send.queue.append_front(messages, entries);
             self.used_at = self.now;
             self.sender.on_sendable(id, send);
         }
@@ -174,18 +178,14 @@ impl Session {
     }
 
     /// Moves all messages of a stream to the end of `into`, as [`Self::recv`] would one by one.
-    pub fn recv_all(&mut self, id: StreamId, into: &mut VecDeque<Message>) {
+    pub fn recv_all(&mut self, id: StreamId, into: &mut MessageQueue) {
         let Some(stream) = self.streams.find(id) else {
             return;
         };
         let run = stream.waiting(id);
         let recv = &mut stream.recv;
         recv.queue_bytes = 0;
-        if into.is_empty() {
-            core::mem::swap(&mut recv.queue, into);
-        } else {
-            into.append(&mut recv.queue);
-        }
+        into.append(&mut recv.queue);
         self.streams.remove_if_over(id);
         self.tell_taken(run);
     }

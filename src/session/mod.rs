@@ -29,10 +29,12 @@ mod lane;
 mod limits;
 mod messages;
 mod observer;
+mod outgoing;
 mod output;
 mod partial;
 mod path;
 mod peer;
+mod queue;
 mod receiver;
 mod recent;
 mod resume;
@@ -71,7 +73,9 @@ use self::observer::Told;
 pub use self::observer::{
     BlockDecision, ContextChange, DictionaryChange, MessageRun, Observation, Observations, Observer,
 };
+pub use self::outgoing::{Outgoing, OutgoingQueue};
 use self::path::Path;
+pub use self::queue::MessageQueue;
 use self::receiver::Receiver;
 pub use self::resume::Delivery;
 use self::resume::Resumption;
@@ -81,7 +85,7 @@ pub(crate) use self::sender::UNSENT;
 pub use self::stats::{ArmStats, SessionStats, StreamStats};
 #[cfg(feature = "transport")]
 pub(crate) use self::stream::BuildIdHasher;
-pub use self::stream::{Message, Outgoing};
+pub use self::stream::Message;
 use self::stream::{RecvStream, SendState, SendStream, Stream, Streams, TrafficClass};
 pub use self::trace::{Decision, MAX_DECISIONS};
 use crate::codecs::{Arm, CodecId, takes_dictionary};
@@ -171,7 +175,7 @@ pub struct Session {
     /// When a message last came or was given to be sent.
     used_at: Time,
     /// The message of a call that brings one.
-    one: VecDeque<Outgoing>,
+    one: OutgoingQueue,
     /// When bytes last came from the peer, and when the socket last took some for it.
     heard_at: Time,
     wrote_at: Time,
@@ -234,7 +238,7 @@ impl Session {
             resumption: Resumption::default(),
             now,
             used_at: now,
-            one: VecDeque::new(),
+            one: OutgoingQueue::new(),
             heard_at: now,
             wrote_at: now,
             config,

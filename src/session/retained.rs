@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::stream::Outgoing;
+use super::outgoing::Outgoing;
 use crate::wire::{StreamId, WireError};
 
 /// What a piece counts beside its bytes: the entry itself and what keeps the payload alive. Arbitrary, about that.

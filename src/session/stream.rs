@@ -2,13 +2,15 @@
 
 use core::hash::{BuildHasherDefault, Hasher};
 use core::time::Duration;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 
 use super::credit::StreamCredit;
 use super::observer::MessageRun;
+use super::outgoing::{Entry, Outgoing, OutgoingQueue};
 use super::partial::Partial;
+use super::queue::MessageQueue;
 use super::stats::StreamStats;
 use crate::control::{Policy, Texture, TextureLook};
 use crate::units::Time;
@@ -113,24 +115,6 @@ pub(super) enum Starved {
     Said,
 }
 
-/// A message to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
-    /// Its bytes.
-    pub payload: Bytes,
-    /// Whether it is a request or a reply.
-    pub kind: RecordKind,
-    /// Whether it goes as [`Session::send_sensitive`](super::Session::send_sensitive) says.
-    pub sensitive: bool,
-}
-
-impl Outgoing {
-    /// Bytes of the stream's queue that it takes: [`SessionConfig::send_queue`](super::SessionConfig::send_queue).
-    pub fn queued_len(&self) -> usize {
-        self.payload.len() + MESSAGE_CHARGE as usize
-    }
-}
-
 /// What messages must have in common to share a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Company {
@@ -145,7 +129,7 @@ pub(super) struct SendStream {
     pub(super) stopped: Option<Stopped>,
     pub(super) group: GroupId,
     pub(super) priority: Priority,
-    pub(super) queue: VecDeque<Outgoing>,
+    pub(super) queue: OutgoingQueue,
     /// The message that was queued last has parts to come.
     pub(super) in_parts: bool,
     /// Payload bytes in the queue, without what of the front message is sent already, and
@@ -183,7 +167,7 @@ impl SendStream {
             stopped: None,
             group,
             priority: 0,
-            queue: VecDeque::new(),
+            queue: OutgoingQueue::new(),
             in_parts: false,
             queued_bytes: 0,
             front_sent: 0,
@@ -246,7 +230,7 @@ impl SendStream {
         }
         let counted = core::mem::take(&mut self.counted);
         let queued = core::mem::take(&mut self.queued_bytes).saturating_sub(counted);
-        self.queue = VecDeque::new();
+        self.queue = OutgoingQueue::new();
         self.front_sent = 0;
         self.in_parts = false;
         queued
@@ -256,16 +240,16 @@ impl SendStream {
     pub(super) fn company(&self) -> Company {
         Company {
             group: self.group,
-            sensitive: self.queue.front().is_some_and(|front| front.sensitive),
+            sensitive: self.queue.front_entry().is_some_and(Entry::is_sensitive),
         }
     }
 
     /// Whether the front message, or a part of it, can be sent now.
     pub(super) fn can_send(&self, credit: u64) -> bool {
-        let Some(front) = self.queue.front() else {
+        let Some(len) = self.queue.front_len() else {
             return false;
         };
-        let remaining = front.payload.len() - self.front_sent;
+        let remaining = len - self.front_sent;
         self.front_room(credit)
             .is_some_and(|room| room > 0 || remaining == 0)
     }
@@ -273,7 +257,7 @@ impl SendStream {
 
 #[derive(Debug)]
 pub(super) struct RecvStream {
-    pub(super) queue: VecDeque<Message>,
+    pub(super) queue: MessageQueue,
     /// Payload in it.
     pub(super) queue_bytes: u64,
     pub(super) partial: Option<Partial>,
@@ -305,7 +289,7 @@ pub(super) struct RecvStream {
 impl RecvStream {
     pub(super) fn new(now: Time, window: u64) -> Self {
         Self {
-            queue: VecDeque::new(),
+            queue: MessageQueue::new(),
             queue_bytes: 0,
             partial: None,
             in_parts: false,

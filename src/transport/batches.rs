@@ -4,7 +4,6 @@
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use std::collections::VecDeque;
 
 use bytes::Bytes;
 use futures_sink::Sink;
@@ -14,17 +13,18 @@ use super::connection::{Received, Stream};
 use super::error::RecvError;
 use super::wait::Wait;
 use super::{inbound, outbox};
-use crate::session::{Message, SendError};
+use crate::session::{MessageQueue, Outgoing, OutgoingQueue, SendError};
 
-/// Messages, and bytes of them, that are taken or put at once. Arbitrary: beyond that a lock costs each next to nothing.
-const MOST: usize = 64;
+/// Messages, and bytes of them, that are taken or put at once. The bytes are what tokio-util's frames are gathered in by who wants them to be fast; so many
+/// messages, since empty ones have none (docs/benchmarks.md: 64, 256 and 1024).
+const MOST: usize = 1024;
 const MOST_BYTES: usize = 64 << 10;
-/// So often without a wait before the other tasks of the thread have a turn: as many messages as one by one.
-const RUN: u32 = 16;
+/// So many messages without a wait before the other tasks of the thread have a turn: as many as one by one.
+const RUN: usize = 1024;
 
 impl Stream {
     /// The messages that come, as a [`futures_core::Stream`]: as [`Self::recv`], at less than that costs for each where they are short.
-    /// It takes up to 64 that are here at once. Those that it has not given come again, before all others, once it is dropped;
+    /// It takes many that are here at once, a block or about 64 KiB of them. Those that it has not given come again, before all others, once it is dropped;
     /// who else receives on the stream meanwhile does not see them, and may be told the end.
     ///
     /// It ends where [`Self::recv`] says `None`, and after an error; but where the next message comes in parts it says so each time, until [`Self::recv_reader`] has taken it.
@@ -44,13 +44,13 @@ impl Stream {
     pub fn messages(&self) -> Messages<'_> {
         Messages {
             stream: self,
-            taken: VecDeque::new(),
+            taken: MessageQueue::new(),
             look: Look::new(),
             is_over: false,
         }
     }
 
-    /// A [`Sink`] for messages: `feed` gathers up to 64 of them, or 64 KiB, and `flush` has them sent, as [`Self::send_many`]; `close` finishes the
+    /// A [`Sink`] for messages: `feed` gathers up to 64 KiB of them, or 1024, and `flush` has them sent, as [`Self::send_many`]; `close` finishes the
     /// stream, too. What was fed and not flushed is lost with it.
     ///
     /// ```
@@ -69,7 +69,7 @@ impl Stream {
     pub fn sink(&self) -> MessageSink<'_> {
         MessageSink {
             stream: self,
-            fed: VecDeque::new(),
+            fed: OutgoingQueue::new(),
             bytes: 0,
             look: Look::new(),
         }
@@ -79,8 +79,8 @@ impl Stream {
 /// Looks for what others are to bring, and waits for it.
 struct Look<'a, W> {
     wait: Wait<'a, W>,
-    /// How often there was nothing to wait for.
-    run: u32,
+    /// Messages since the last wait.
+    run: usize,
 }
 
 impl<'a, W> Look<'a, W> {
@@ -101,13 +101,10 @@ impl<'a, W> Look<'a, W> {
         ask: impl Fn(),
     ) -> Poll<T> {
         let mut help = Some(help);
-        if !self.wait.is_begun() {
-            if self.run == RUN {
-                self.run = 0;
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            self.run += 1;
+        if self.run >= RUN && !self.wait.is_begun() {
+            self.run = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         loop {
             // What came before the registration is seen here.
@@ -135,7 +132,7 @@ impl<'a, W> Look<'a, W> {
 pub struct Messages<'a> {
     stream: &'a Stream,
     /// What is to be given next.
-    taken: VecDeque<Message>,
+    taken: MessageQueue,
     look: Look<'a, inbound::Waiting<'a>>,
     is_over: bool,
 }
@@ -150,12 +147,7 @@ impl Messages<'_> {
         let (stream, taken) = (self.stream, &mut self.taken);
         let inner = &*stream.stream;
         let look = || {
-            let mut bytes = 0;
-            stream.take_while(MOST, |message| {
-                bytes += message.payload.len();
-                taken.push_back(message);
-                bytes < MOST_BYTES
-            });
+            stream.move_many(taken, (MOST, MOST_BYTES));
             match taken.pop_front() {
                 Some(message) => Some(Ok(Some(message))),
                 None => Some(inner.why_none()?.map(|()| None)),
@@ -169,6 +161,7 @@ impl Messages<'_> {
             .look
             .poll(cx, look, help, || inner.wait(), || inner.want(&stream.lane));
         let next = ready!(next);
+        self.look.run += 1 + self.taken.len();
         self.is_over = !matches!(&next, Ok(Some(_)) | Err(RecvError::InParts));
         Poll::Ready(next.map(|message| message.map(Received::new)).transpose())
     }
@@ -210,7 +203,7 @@ impl fmt::Debug for Messages<'_> {
 #[must_use = "nothing is sent until it is fed and flushed"]
 pub struct MessageSink<'a> {
     stream: &'a Stream,
-    fed: VecDeque<Bytes>,
+    fed: OutgoingQueue,
     /// Their bytes.
     bytes: usize,
     look: Look<'a, outbox::Waiting<'a>>,
@@ -219,13 +212,15 @@ pub struct MessageSink<'a> {
 impl MessageSink<'_> {
     fn poll_put(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         let (stream, fed) = (self.stream, &mut self.fed);
+        let messages = fed.len();
         let outbox = &stream.stream.outbox;
-        let look = || stream.put_many(fed);
+        let look = || stream.put_queue(fed);
         let help = || {
             stream.lane.helm.help();
         };
         let put = self.look.poll(cx, look, help, || outbox.wait(), || {});
         ready!(put)?;
+        self.look.run += messages;
         self.bytes = 0;
         Poll::Ready(Ok(()))
     }
@@ -246,7 +241,7 @@ impl Sink<Bytes> for MessageSink<'_> {
     fn start_send(mut self: Pin<&mut Self>, payload: Bytes) -> Result<(), SendError> {
         self.stream.check_len(&payload)?;
         self.bytes += payload.len();
-        self.fed.push_back(payload);
+        self.fed.push_back(Outgoing::new(payload));
         Ok(())
     }
 

@@ -19,8 +19,8 @@ use super::shared::{Command, DriverEnded, OpenCommand, Phase, Shared, StreamShar
 use crate::control::PolicyConfig;
 use crate::dictionary::Dictionary;
 use crate::session::{
-    Decision, Delivery, Message, OpenError, Outgoing, Rejected, SendError, SessionError,
-    SessionStats, StreamConfig, StreamStats,
+    Decision, Delivery, Message, MessageQueue, OpenError, Outgoing, OutgoingQueue, Rejected,
+    SendError, SessionError, SessionStats, StreamConfig, StreamStats,
 };
 use crate::wire::{GroupId, Part, RecordKind, StreamId};
 
@@ -384,7 +384,7 @@ impl Stream {
     }
 
     /// Puts what there is room for now, and says what came of it unless that is to wait for more.
-    pub(super) fn put_many(&self, messages: &mut VecDeque<Bytes>) -> Option<Result<(), SendError>> {
+    fn put_many(&self, messages: &mut VecDeque<Bytes>) -> Option<Result<(), SendError>> {
         let longest = self.lane.max_message.load(Ordering::Acquire);
         let longest = usize::try_from(longest).unwrap_or(usize::MAX);
         let limits = (self.lane.send_queue, longest);
@@ -396,6 +396,16 @@ impl Stream {
                 let next = messages.front().filter(|next| next.len() > longest)?;
                 Some(self.check_len(next))
             }
+        }
+    }
+
+    /// .. of messages that are not too long.
+    pub(super) fn put_queue(&self, messages: &mut OutgoingQueue) -> Option<Result<(), SendError>> {
+        let outbox = &self.stream.outbox;
+        match outbox.try_put_queue(messages, self.lane.send_queue, || self.tell()) {
+            Ok(()) => Some(Ok(())),
+            Err(Refused::Closed) => Some(Err(self.stream.why_closed())),
+            Err(Refused::Full) => None,
         }
     }
 
@@ -575,19 +585,13 @@ impl Stream {
     }
 
     fn take_many(&self, messages: &mut Vec<Received>, most: usize) {
-        self.take_while(most, |message| {
-            messages.push(Received::new(message));
-            true
-        });
+        let take = |message| messages.push(Received::new(message));
+        self.release(self.stream.pop_many(most, self.lane.release_at(), take));
     }
 
-    /// Takes messages that are here, at most `most` and as long as `take` wants more.
-    pub(super) fn take_while(&self, most: usize, take: impl FnMut(Message) -> bool) {
-        let release_at = self.lane.release_at();
-        if let Some(charge) = self.stream.pop_many(most, release_at, take) {
-            let stream = self.stream.id;
-            self.lane.push(Command::Release { stream, charge });
-        }
+    /// Moves messages that are here to the end of `into`, about `most` and so many bytes.
+    pub(super) fn move_many(&self, into: &mut MessageQueue, most: (usize, usize)) {
+        self.release(self.stream.move_many(into, most, self.lane.release_at()));
     }
 
     /// The next message if it is here already, and comes in one piece.
@@ -599,11 +603,16 @@ impl Stream {
 
     #[inline]
     pub(super) fn take(&self, Popped { message, release }: Popped) -> Received {
-        let stream = self.stream.id;
-        if let Some(charge) = release {
+        self.release(release);
+        Received::new(message)
+    }
+
+    #[inline]
+    fn release(&self, charge: Option<usize>) {
+        if let Some(charge) = charge {
+            let stream = self.stream.id;
             self.lane.push(Command::Release { stream, charge });
         }
-        Received::new(message)
     }
 
     /// Sends a request and waits for its reply.

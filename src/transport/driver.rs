@@ -9,7 +9,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -36,7 +36,8 @@ use super::shared::{
     Command, OpenCommand, OpenedStream, PeerStream, Phase, Shared, Stopped, StreamShared,
 };
 use crate::session::{
-    BuildIdHasher, EncodeJob, Event, Message, OpenError, Outgoing, Session, SessionError, UNSENT,
+    BuildIdHasher, EncodeJob, Event, MessageQueue, OpenError, OutgoingQueue, Session, SessionError,
+    UNSENT,
 };
 use crate::units::Time;
 use crate::wire::{CloseCode, StreamId};
@@ -98,7 +99,7 @@ pub(super) struct Driver<I> {
     streams: HashMap<StreamId, Arc<StreamShared>, BuildIdHasher>,
     commands: Vec<Command>,
     /// On their way from an outbox to the session.
-    outgoing: VecDeque<Outgoing>,
+    outgoing: OutgoingQueue,
     input: BytesMut,
     /// Bytes came with the connection that the session has not seen.
     has_input: bool,
@@ -154,7 +155,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             history,
             streams: HashMap::default(),
             commands: Vec::new(),
-            outgoing: VecDeque::new(),
+            outgoing: OutgoingQueue::new(),
             has_input: !input.is_empty(),
             input,
             input_ended: false,
@@ -355,8 +356,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         // The handle has reserved the room; a session that is over drops messages.
         let _ = self.session.send_all(id, messages);
         if !messages.is_empty() {
-            let dropped = messages.drain(..).map(|it| it.queued_len()).sum();
-            stream.outbox.give_back(dropped);
+            stream.outbox.give_back(messages.queued_len());
+            *messages = OutgoingQueue::new();
             stream.outbox.close();
         }
     }
@@ -581,9 +582,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let short = self.session.is_short_of_memory();
             stream.deliver(short, |into| self.session.recv_all(id, into))
         } else {
-            let mut dropped = VecDeque::new();
+            let mut dropped = MessageQueue::new();
             self.session.recv_all(id, &mut dropped);
-            dropped.iter().map(Message::charge).sum()
+            dropped.charge()
         };
         if released > 0 {
             self.session.release(id, released);

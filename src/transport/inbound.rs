@@ -1,19 +1,18 @@
 //! What has come on a stream and its application has not taken yet, and who waits for it.
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use super::error::RecvError;
 use super::shared::lock;
-use crate::session::Message;
+use crate::session::{Message, MessageQueue};
 use crate::wire::{Part, RecordKind};
 
 /// What has come on a stream and was not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Inbound {
-    pub(super) queue: VecDeque<Message>,
+    pub(super) queue: MessageQueue,
     /// What was taken and given back, before all else; it is released already.
-    returned: VecDeque<Message>,
+    returned: MessageQueue,
     pub(super) ended: Option<Result<(), RecvError>>,
     /// How many wait for a message.
     pub(super) receiving: usize,
@@ -45,6 +44,11 @@ pub(super) enum Begun {
 
 impl Inbound {
     /// The next message that is not in parts.
+    #[expect(
+        clippy::inline_always,
+        reason = "each message is moved from call to call: a tenth of what it takes (docs/benchmarks.md)"
+    )]
+    #[inline(always)]
     pub(super) fn pop_whole(&mut self, release_at: u64) -> Option<Popped> {
         if let Some(message) = self.returned.pop_front() {
             let release = None;
@@ -64,10 +68,7 @@ impl Inbound {
     }
 
     pub(super) fn part_in_front(&self) -> Option<Part> {
-        match self.queue.front()?.kind {
-            RecordKind::Part(part) => Some(part),
-            RecordKind::Message | RecordKind::Request { .. } | RecordKind::Reply { .. } => None,
-        }
+        part_of(self.queue.front_kind()?)
     }
 
     /// Drops what is here of a message that nobody wants; how much that was.
@@ -83,16 +84,45 @@ impl Inbound {
         dropped
     }
 
+    #[expect(
+        clippy::inline_always,
+        reason = "each message is moved from call to call: a tenth of what it takes (docs/benchmarks.md)"
+    )]
+    #[inline(always)]
     fn pop(&mut self, release_at: u64) -> Option<Popped> {
         let message = self.queue.pop_front()?;
-        self.unreleased += message.charge();
-        let worth_it = self.is_starved || self.unreleased as u64 >= release_at;
-        let release = worth_it.then(|| core::mem::take(&mut self.unreleased));
+        let release = self.on_taken(message.charge(), release_at);
         Some(Popped { message, release })
     }
 
+    /// Messages that take so much of the window were taken; what is to be released, if that is worth it by now.
+    fn on_taken(&mut self, charge: usize, release_at: u64) -> Option<usize> {
+        self.unreleased += charge;
+        let worth_it = self.is_starved || self.unreleased as u64 >= release_at;
+        worth_it.then(|| core::mem::take(&mut self.unreleased))
+    }
+
+    /// Moves messages that are not in parts to the end of `into`, about `most` and so many bytes, and says what is to be released.
+    pub(super) fn move_whole(
+        &mut self,
+        into: &mut MessageQueue,
+        most: (usize, usize),
+        release_at: u64,
+    ) -> Option<usize> {
+        if !self.returned.is_empty() {
+            into.append(&mut self.returned);
+            return None;
+        }
+        if self.is_read {
+            return None;
+        }
+        let is_part = |kind| part_of(kind).is_some();
+        let charge = self.queue.move_front(into, most, is_part);
+        self.on_taken(charge, release_at)
+    }
+
     /// Messages that were taken come before all others again.
-    pub(super) fn give_back(&mut self, mut messages: VecDeque<Message>) {
+    pub(super) fn give_back(&mut self, mut messages: MessageQueue) {
         messages.append(&mut self.returned);
         self.returned = messages;
     }
@@ -106,6 +136,13 @@ impl Inbound {
     pub(super) fn wakes_receiver(&self) -> bool {
         let is_there = !self.returned.is_empty() || !self.queue.is_empty() && !self.is_read;
         is_there && self.receiving > 0
+    }
+}
+
+const fn part_of(kind: RecordKind) -> Option<Part> {
+    match kind {
+        RecordKind::Part(part) => Some(part),
+        RecordKind::Message | RecordKind::Request { .. } | RecordKind::Reply { .. } => None,
     }
 }
 

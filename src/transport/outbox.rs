@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use super::shared::{DriverEnded, lock};
-use crate::session::Outgoing;
-use crate::wire::{MESSAGE_CHARGE, RecordKind};
+use crate::session::{Outgoing, OutgoingQueue};
+use crate::wire::MESSAGE_CHARGE;
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum Refused {
 #[derive(Debug, Default)]
 struct State {
     /// What the driver has not taken.
-    messages: VecDeque<Outgoing>,
+    messages: OutgoingQueue,
     /// How many the driver has taken.
     count_taken: u64,
     /// Bytes taken that are not yet in a block.
@@ -122,12 +122,44 @@ impl Outbox {
                 None
             };
             state.taken += payload + count * MESSAGE_CHARGE as usize;
-            let taken = messages.drain(..count).map(|payload| Outgoing {
-                payload,
-                kind: RecordKind::Message,
-                sensitive: false,
-            });
+            let taken = messages.drain(..count).map(Outgoing::new);
             state.messages.extend(taken);
+            drop(state);
+            if let Some(driver) = driver {
+                driver.wake();
+            }
+        }
+        if messages.is_empty() {
+            Ok(())
+        } else {
+            Err(Refused::Full)
+        }
+    }
+
+    /// Takes messages from the front that are neither too long nor in parts, as [`Self::try_put`] would each of them, as long as there is room.
+    ///
+    /// # Errors
+    ///
+    /// The stream has closed, or there is no room for the next one.
+    pub(super) fn try_put_queue(
+        &self,
+        messages: &mut OutgoingQueue,
+        limit: usize,
+        tell: impl FnOnce() -> Result<Option<Waker>, DriverEnded>,
+    ) -> Result<(), Refused> {
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return Err(Refused::Closed);
+        }
+        if state.in_parts {
+            return Err(Refused::Full);
+        }
+        let was_empty = state.messages.is_empty();
+        let (room, takes_any) = (limit.saturating_sub(state.taken), state.taken == 0);
+        let moved = messages.move_fitting(&mut state.messages, room, takes_any);
+        state.taken += moved;
+        if moved > 0 && was_empty {
+            let driver = tell().map_err(|DriverEnded| Refused::Closed)?;
             drop(state);
             if let Some(driver) = driver {
                 driver.wake();
@@ -215,7 +247,7 @@ impl Outbox {
     }
 
     /// Swaps what is here into `into`, which is empty.
-    pub(super) fn take(&self, into: &mut VecDeque<Outgoing>) {
+    pub(super) fn take(&self, into: &mut OutgoingQueue) {
         let mut state = lock(&self.state);
         core::mem::swap(&mut state.messages, into);
         state.count_taken += into.len() as u64;
@@ -242,7 +274,7 @@ impl Outbox {
     /// .. and nobody comes for what is here.
     pub(super) fn abandon(&self) {
         self.close();
-        let mut dropped = VecDeque::new();
+        let mut dropped = OutgoingQueue::new();
         self.take(&mut dropped);
     }
 
@@ -274,16 +306,11 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::wire::{MESSAGE_CHARGE, RecordKind};
 
     const CHARGE: usize = MESSAGE_CHARGE as usize;
 
     fn message(len: usize) -> Outgoing {
-        Outgoing {
-            payload: vec![0; len].into(),
-            kind: RecordKind::Message,
-            sensitive: false,
-        }
+        Outgoing::new(vec![0; len].into())
     }
 
     fn put(outbox: &Outbox, len: usize, limit: usize) -> Result<(), Refused> {
@@ -315,7 +342,7 @@ mod tests {
             told.fetch_add(1, Ordering::Relaxed);
             Ok(None)
         };
-        let mut taken = VecDeque::new();
+        let mut taken = OutgoingQueue::new();
         for round in 1..=3 {
             for len in 0..4 {
                 outbox
@@ -324,7 +351,8 @@ mod tests {
             }
             assert_eq!(told.load(Ordering::Relaxed), round);
             outbox.take(&mut taken);
-            let lens: Vec<_> = taken.drain(..).map(|it| it.payload.len()).collect();
+            let all = core::iter::from_fn(|| taken.pop_front());
+            let lens: Vec<_> = all.map(|it| it.payload.len()).collect();
             assert_eq!(lens, [0, 1, 2, 3]);
         }
         let ended = outbox.try_put(message(7), 1 << 20, || Err(DriverEnded));
@@ -356,10 +384,10 @@ mod tests {
             });
         }
         drop(told);
-        let (mut count, mut taken) = (0, VecDeque::new());
+        let (mut count, mut taken) = (0, OutgoingQueue::new());
         while let Some(()) = tellings.recv().await {
             outbox.take(&mut taken);
-            for message in taken.drain(..) {
+            while let Some(message) = taken.pop_front() {
                 outbox.give_back(message.queued_len());
                 count += 1;
             }

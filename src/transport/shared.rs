@@ -18,10 +18,10 @@ use super::{Moment, PeerIdentity, SessionEvents};
 use crate::control::{PeerKnowledge, PolicyConfig};
 use crate::dictionary::Dictionary;
 use crate::session::{
-    Decision, Delivery, MAX_DECISIONS, Message, OpenError, SendError, SessionError, SessionStats,
-    StreamConfig, StreamStats,
+    Decision, Delivery, MAX_DECISIONS, Message, MessageQueue, OpenError, SendError, SessionError,
+    SessionStats, StreamConfig, StreamStats,
 };
-use crate::wire::{Part, RecordKind, StreamId};
+use crate::wire::{Part, StreamId};
 
 /// What a handle asks of the driver.
 #[derive(Debug)]
@@ -472,27 +472,19 @@ impl StreamShared {
     pub(super) fn deliver(
         &self,
         is_short: bool,
-        messages: impl FnOnce(&mut VecDeque<Message>),
+        messages: impl FnOnce(&mut MessageQueue),
     ) -> usize {
         let mut released = 0;
         let (wakes, is_read) = {
             let mut inbound = lock(&self.inbound);
             inbound.is_starved &= is_short;
-            let before = inbound.queue.len();
             messages(&mut inbound.queue);
-            let is_reply = |message: &Message| matches!(message.kind, RecordKind::Reply { .. });
-            if inbound.queue.iter().skip(before).any(is_reply) {
-                for message in inbound.queue.split_off(before) {
-                    let RecordKind::Reply { correlation } = message.kind else {
-                        inbound.queue.push_back(message);
-                        continue;
-                    };
-                    released += message.charge();
-                    if let Some(request) = lock(&self.requests).remove(&correlation) {
-                        let _ = request.reply.send(message.payload);
-                    }
+            inbound.queue.take_replies(|correlation, message| {
+                released += message.charge();
+                if let Some(request) = lock(&self.requests).remove(&correlation) {
+                    let _ = request.reply.send(message.payload);
                 }
-            }
+            });
             released += inbound.skip();
             (inbound.wakes_receiver(), inbound.is_read)
         };
@@ -528,12 +520,12 @@ impl StreamShared {
         Some(popped)
     }
 
-    /// Takes messages that are here, at most `most` and as long as `take` wants more, and says what is to be released, if that is worth it by now.
+    /// Takes messages that are here, at most `most`, and says what is to be released, if that is worth it by now.
     pub(super) fn pop_many(
         &self,
         most: usize,
         release_at: u64,
-        mut take: impl FnMut(Message) -> bool,
+        mut take: impl FnMut(Message),
     ) -> Option<usize> {
         let mut inbound = lock(&self.inbound);
         let mut release = None;
@@ -541,14 +533,11 @@ impl StreamShared {
             let Some(popped) = inbound.pop_whole(release_at) else {
                 break;
             };
-            let goes_on = take(popped.message);
+            take(popped.message);
             release = match (release, popped.release) {
                 (Some(before), Some(more)) => Some(before + more),
                 (before, more) => before.or(more),
             };
-            if !goes_on {
-                break;
-            }
         }
         let wakes = inbound.wakes_receiver();
         drop(inbound);
@@ -558,8 +547,25 @@ impl StreamShared {
         release
     }
 
+    /// Moves messages that are here to the end of `into`, about `most` and so many bytes, and says what is to be released, if that is worth it by now.
+    pub(super) fn move_many(
+        &self,
+        into: &mut MessageQueue,
+        most: (usize, usize),
+        release_at: u64,
+    ) -> Option<usize> {
+        let mut inbound = lock(&self.inbound);
+        let release = inbound.move_whole(into, most, release_at);
+        let wakes = inbound.wakes_receiver();
+        drop(inbound);
+        if wakes {
+            self.readable.notify_one();
+        }
+        release
+    }
+
     /// Messages that were taken come before all others again.
-    pub(super) fn give_back(&self, messages: VecDeque<Message>) {
+    pub(super) fn give_back(&self, messages: MessageQueue) {
         let wakes = {
             let mut inbound = lock(&self.inbound);
             inbound.give_back(messages);

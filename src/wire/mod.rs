@@ -12,6 +12,7 @@ mod header;
 mod hello;
 mod lane;
 mod record;
+mod run;
 mod varint;
 
 pub use self::check::{Check, plain_crc};
@@ -35,6 +36,7 @@ pub use self::hello::{
 pub use self::lane::LaneNumber;
 pub(crate) use self::record::Place;
 pub use self::record::{MESSAGE_CHARGE, Part, Record, RecordKind, RecordReader, RecordWriter};
+pub(crate) use self::run::{Front, Packed, Payloads, Run};
 pub use self::varint::{put_varint, read_varint, varint_len};
 
 use core::fmt;

@@ -17,7 +17,7 @@ use super::{StreamId, WireError};
 const KIND_SHIFT: u8 = 6;
 const MORE: u8 = 0x20;
 const STREAM: u8 = 0x10;
-const LENGTH: u8 = 0x08;
+pub(super) const LENGTH: u8 = 0x08;
 const RESERVED: u8 = 0x07;
 
 /// Bytes of a stream's window that each message takes besides its payload: what a message costs its
@@ -161,6 +161,11 @@ impl RecordWriter {
         self.put(out, stream, kind, Place::Whole, payload_len);
     }
 
+    /// Whether the next record of this stream need not name it.
+    pub(crate) fn is_at(&self, stream: StreamId) -> bool {
+        self.last_stream == Some(stream)
+    }
+
     #[inline]
     pub(crate) fn put(
         &mut self,
@@ -178,7 +183,7 @@ impl RecordWriter {
         if matches!(place, Place::First { .. } | Place::Middle) {
             head |= MORE;
         }
-        let names_stream = self.last_stream != Some(stream);
+        let names_stream = !self.is_at(stream);
         if names_stream {
             head |= STREAM;
             self.last_stream = Some(stream);
@@ -311,26 +316,6 @@ impl RecordReader {
             more,
             payload,
         }))
-    }
-
-    /// Takes the payload of the next record from the front of `plain` if that is a whole message (no request, reply or part)
-    /// of the stream of the record before, and no longer than `max`. That stream must have no unfinished message.
-    #[inline]
-    pub(crate) fn next_alike(&self, plain: &mut Bytes, max: u64) -> Option<Bytes> {
-        let head = *plain.first()?;
-        let (at, len) = match head {
-            0 => (1, plain.len() - 1),
-            LENGTH => {
-                let (len, taken) = read_varint(&plain[1..]).ok()??;
-                (1 + taken, usize::try_from(len).ok()?)
-            }
-            _ => return None,
-        };
-        if len as u64 > max || len > plain.len() - at || self.last_stream.is_none() {
-            return None;
-        }
-        bytes::Buf::advance(plain, at);
-        Some(plain.split_to(len))
     }
 }
 

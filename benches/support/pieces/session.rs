@@ -1,12 +1,10 @@
 //! Messages from one session to another, whose sockets are a copy and whose time is made up.
 
-use std::collections::VecDeque;
 use std::hint::black_box;
 
 use bytes::Bytes;
 use tautline::control::PolicyConfig;
-use tautline::session::{Message, Outgoing, SessionConfig};
-use tautline::wire::RecordKind;
+use tautline::session::{MessageQueue, Outgoing, OutgoingQueue, SessionConfig};
 
 use crate::pair::Pair;
 use crate::pieces::{Named, Piece, over};
@@ -21,27 +19,24 @@ pub(crate) const PIECES: &[Named] = &[
 /// Two sessions, and what goes between them many messages at once.
 struct Many {
     pair: Pair,
-    waiting: VecDeque<Outgoing>,
-    taken: VecDeque<Message>,
+    waiting: OutgoingQueue,
+    taken: MessageQueue,
 }
 
 impl Many {
     fn new(policy: PolicyConfig) -> Self {
         Self {
             pair: Pair::new(&SessionConfig::default().policy(policy)),
-            waiting: VecDeque::new(),
-            taken: VecDeque::new(),
+            waiting: OutgoingQueue::new(),
+            taken: MessageQueue::new(),
         }
     }
 
     /// The same message so many times, handed over at once as a driver does it.
     fn send_all(&mut self, payload: &Bytes, times: usize) {
-        let message = Outgoing {
-            payload: payload.clone(),
-            kind: RecordKind::Message,
-            sensitive: false,
-        };
-        self.waiting.resize(times, message);
+        let messages = std::iter::repeat_n(payload, times);
+        self.waiting
+            .extend(messages.map(|payload| Outgoing::new(payload.clone())));
         let Pair { ends, stream, .. } = &mut self.pair;
         let sent = ends[0].send_all(*stream, &mut self.waiting);
         assert_eq!(sent.expect("open"), times);
@@ -52,8 +47,7 @@ impl Many {
         let Pair { ends, stream, .. } = &mut self.pair;
         ends[1].recv_all(*stream, &mut self.taken);
         let messages = self.taken.len();
-        let charge = self.taken.iter().map(Message::charge).sum();
-        self.taken.clear();
+        let charge = self.taken.by_ref().map(|message| message.charge()).sum();
         ends[1].release(*stream, charge);
         messages
     }

@@ -1,11 +1,11 @@
 //! `tautline`: this crate, with a policy.
 
-use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::{SinkExt, TryStreamExt};
 use tautline::codecs;
 use tautline::control::PolicyConfig;
 use tautline::session::{Limits, SessionConfig, StreamConfig};
@@ -13,9 +13,6 @@ use tautline::transport::{Address, Connection, Listener, Node, NodeConfig, Strea
 
 use super::{Contestant, Inbox, Kind, Messages, Receiver, Sender, Task, Trips, gone, now};
 use crate::failure::Failure;
-
-/// Messages that are given, and taken, at once: as others do, who have all of them, too.
-const AT_ONCE: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tautline {
@@ -104,11 +101,11 @@ impl Sender for NodeSender {
         Box::pin(async move {
             let (connection, stream) = self.connect(to).await?;
             let began = now();
-            let mut waiting = VecDeque::with_capacity(AT_ONCE);
-            for some in messages.chunks(AT_ONCE) {
-                waiting.extend(some.iter().cloned());
-                stream.send_many(&mut waiting).await?;
+            let mut sink = stream.sink();
+            for message in &*messages {
+                sink.feed(message.clone()).await?;
             }
+            sink.flush().await?;
             // The receiver's word that all of it is there.
             stream.recv().await?.ok_or_else(gone)?;
             connection.close().await?;
@@ -160,14 +157,10 @@ impl Receiver for NodeReceiver {
     fn receive(self: Arc<Self>, mut inbox: Inbox) -> Task<Inbox> {
         Box::pin(async move {
             let (connection, stream) = self.accept().await?;
-            let mut came = Vec::with_capacity(AT_ONCE);
+            let mut came = stream.messages();
             while !inbox.is_complete() {
-                if stream.recv_many(&mut came, AT_ONCE).await? == 0 {
-                    return Err(gone());
-                }
-                for message in came.drain(..) {
-                    inbox.deliver(&message.payload)?;
-                }
+                let message = came.try_next().await?.ok_or_else(gone)?;
+                inbox.deliver(&message.payload)?;
             }
             stream.send(Bytes::new()).await?;
             connection.closed().await?;

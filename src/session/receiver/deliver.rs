@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::pinned::is_pinning;
-use super::records::{Delivered, FirstStream, deliver_alike, deliver_record};
+use super::records::{Delivered, FirstStream, deliver_record, deliver_run};
 use super::{BlockState, Group, Inbound, Receiver};
 use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
@@ -125,8 +125,8 @@ impl Receiver {
             let before = is_told.then(|| Totals::of(stream));
             let delivered = deliver_record(record, max_message, stream, credit, events)?;
             if delivered == Delivered::Queued {
-                let (reader, lens) = (&group.reader, (max_message, pinned));
-                deliver_alike(stream, &mut plain, (reader, &mut first), lens, credit)?;
+                let lens = (max_message, pinned);
+                deliver_run(stream, &mut plain, &mut first, lens, credit)?;
             } else {
                 if delivered == Delivered::Refused {
                     self.to_stop.push(id);

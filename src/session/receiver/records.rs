@@ -9,9 +9,7 @@ use crate::session::credit::RecvCredit;
 use crate::session::event::Event;
 use crate::session::partial::Partial;
 use crate::session::stream::{Message, RecvStream, Stream, Streams};
-use crate::wire::{
-    CloseCode, MESSAGE_CHARGE, Part, Record, RecordKind, RecordReader, StreamId, WireError,
-};
+use crate::wire::{CloseCode, MESSAGE_CHARGE, Part, Record, RecordKind, Run, StreamId, WireError};
 
 /// The stream that a block begins with, and how much of the block is its.
 #[derive(Debug, Default)]
@@ -41,9 +39,7 @@ impl FirstStream {
                 self.is_alone = false;
                 if is_pinning(self.bytes, pinned) {
                     if let Some(stream) = streams.find(first) {
-                        for message in stream.recv.queue.iter_mut().rev().take(self.messages) {
-                            message.payload = Bytes::copy_from_slice(&message.payload);
-                        }
+                        stream.recv.queue.copy_last(self.messages);
                     }
                 }
             }
@@ -57,58 +53,40 @@ impl FirstStream {
     }
 
     /// More whole messages of the stream of the record before.
-    const fn on_alike(&mut self, alike: Alike) {
+    const fn on_run(&mut self, run: &Run) {
         if self.is_alone {
-            self.messages += alike.messages;
-            self.bytes += alike.bytes;
+            self.messages += run.messages();
+            self.bytes += run.payload();
         }
     }
-}
-
-/// Whole messages of one stream that followed one another, and their payload bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Alike {
-    messages: usize,
-    bytes: usize,
 }
 
 /// Delivers the whole messages that follow one of their stream, as [`deliver_record`] would each of them: whatever there
 /// is to be said of a record, it leaves to that.
-pub(super) fn deliver_alike(
+pub(super) fn deliver_run(
     stream: &mut Stream,
     plain: &mut Bytes,
-    (reader, first): (&RecordReader, &mut FirstStream),
+    first: &mut FirstStream,
     (max_message, pinned): (u64, usize),
     credit: &mut RecvCredit,
 ) -> Result<(), WireError> {
-    let mut alike = Alike::default();
     let recv = &mut stream.recv;
     if recv.partial.is_some() || recv.queue.is_empty() || recv.drops() || recv.in_parts {
         return Ok(());
     }
-    let mut room = (recv.limit - recv.received).min(credit.room());
-    while let Some(longest) = room.checked_sub(MESSAGE_CHARGE) {
-        let Some(mut payload) = reader.next_alike(plain, max_message.min(longest)) else {
-            break;
-        };
-        room = longest - payload.len() as u64;
-        alike.messages += 1;
-        alike.bytes += payload.len();
-        if !first.is_alone && is_pinning(payload.len(), pinned) {
-            payload = Bytes::copy_from_slice(&payload);
-        }
-        recv.queue.push_back(Message {
-            payload,
-            kind: RecordKind::Message,
-        });
+    let room = (recv.limit - recv.received).min(credit.room());
+    let mut run = Run::take_from(plain, max_message, room);
+    first.on_run(&run);
+    if !first.is_alone && is_pinning(run.plain_len(), pinned) {
+        run.copy();
     }
-    recv.queue_bytes += alike.bytes as u64;
-    let taken = alike.bytes as u64 + alike.messages as u64 * MESSAGE_CHARGE;
+    let taken = run.charge() as u64;
     recv.on_received(taken);
     credit.on_received(taken)?;
-    stream.stats.messages_received += alike.messages as u64;
-    stream.stats.payload_received += alike.bytes as u64;
-    first.on_alike(alike);
+    recv.queue_bytes += run.payload() as u64;
+    stream.stats.messages_received += run.messages() as u64;
+    stream.stats.payload_received += run.payload() as u64;
+    recv.queue.push_run(run);
     Ok(())
 }
 

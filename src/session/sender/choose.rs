@@ -1,7 +1,6 @@
 //! Which arm the next block takes, and what other arms are tried beside it.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 
 use fastrand::Rng;
 
@@ -12,9 +11,10 @@ use crate::control::{
     Sent, Shadowed, Situation, Texture, affordable_nanos,
 };
 use crate::session::job::{ShadowJob, ShadowedBlock};
+use crate::session::outgoing::OutgoingQueue;
 use crate::session::path::Path;
 use crate::session::shadow::Subject;
-use crate::session::stream::{Outgoing, Stream, Streams};
+use crate::session::stream::{Stream, Streams};
 use crate::session::trace::Decision;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{GroupId, StreamId};
@@ -346,7 +346,6 @@ pub(super) fn texture_of(stream: &mut Stream) -> Texture {
 }
 
 /// The messages in front of a queue that may be looked at.
-fn front(queue: &VecDeque<Outgoing>) -> impl Iterator<Item = &[u8]> + Clone {
-    let queue = queue.iter().take_while(|queued| !queued.sensitive).take(8);
-    queue.map(|queued| queued.payload.as_ref())
+fn front(queue: &OutgoingQueue) -> impl Iterator<Item = &[u8]> + Clone {
+    queue.open_payloads().take(8)
 }

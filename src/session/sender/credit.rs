@@ -128,8 +128,8 @@ impl SendStream {
             return None;
         }
         self.starved = Starved::Said;
-        let front = self.queue.front()?;
-        Some((front.payload.len() - self.front_sent) as u64 + self.front_charge())
+        let len = self.queue.front_len()?;
+        Some((len - self.front_sent) as u64 + self.front_charge())
     }
 }
 

@@ -514,7 +514,9 @@ fn between_the_parts_of_a_message_come_replies_only() {
 fn finishing_inside_a_message_gives_it_up() {
     let mut pair = Pair::new(&config(PolicyConfig::None));
     let id = pair.open();
-    let mut parts: VecDeque<_> = [part(Part::More, "a"), part(Part::More, "b")].into();
+    let mut parts: OutgoingQueue = [part(Part::More, "a"), part(Part::More, "b")]
+        .into_iter()
+        .collect();
     assert_eq!(pair.a.session.send_all(id, &mut parts), Ok(2));
     pair.a.session.finish(id);
     pair.settle();
@@ -670,13 +672,13 @@ fn blocks_without_history_are_decoded_side_by_side_and_delivered_in_order() {
             let decoded = b.session.handle_decoded(block, Duration::from_micros(5));
             decoded.expect("valid");
         }
-        let mut received = VecDeque::new();
+        let mut received = MessageQueue::new();
         let waiting = b.session.messages_waiting(id).expect("all of them");
         let run = (waiting.first, waiting.count, waiting.bytes);
         assert_eq!(run, (0, 4, 40_000), "{arm}");
         b.session.recv_all(id, &mut received);
         assert_eq!(b.session.messages_waiting(id), None, "{arm}");
-        let received: Vec<_> = received.iter().map(|it| &it.payload[..]).collect();
+        let received: Vec<_> = received.map(|it| it.payload).collect();
         assert_eq!(received, sent, "{arm}");
     }
 }
