@@ -149,7 +149,7 @@ impl OutgoingQueue {
                     return;
                 }
             }
-            if self.begin_packed(&message) {
+            if !self.entries.is_empty() && self.begin_packed(&message) {
                 return;
             }
         }
@@ -157,6 +157,7 @@ impl OutgoingQueue {
     }
 
     /// A short message goes behind another like it.
+    #[inline(never)]
     fn begin_packed(&mut self, message: &Outgoing) -> bool {
         let follows = self.entries.back().is_some_and(|last| match last {
             Entry::One(last) => last.may_be_packed(),
@@ -221,7 +222,15 @@ impl OutgoingQueue {
     }
 
     /// Has the next message stand by itself.
+    #[inline]
     fn separate_front(&mut self) {
+        if matches!(self.entries.front(), Some(Entry::Packed(_))) {
+            self.separate_packed();
+        }
+    }
+
+    #[inline(never)]
+    fn separate_packed(&mut self) {
         let Some(Entry::Packed(packed)) = self.entries.front_mut() else {
             return;
         };
@@ -236,7 +245,10 @@ impl OutgoingQueue {
 
     /// The next message's length.
     pub(super) fn front_len(&self) -> Option<usize> {
-        self.entries.front()?.payloads().next().map(<[u8]>::len)
+        match self.entries.front()? {
+            Entry::One(message) => Some(message.payload.len()),
+            Entry::Packed(packed) => packed.payloads().next().map(<[u8]>::len),
+        }
     }
 
     pub(super) fn entry(&self, at: usize) -> Option<&Entry> {

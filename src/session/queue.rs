@@ -32,13 +32,6 @@ impl Entry {
         }
     }
 
-    fn payload(&self) -> usize {
-        match self {
-            Self::One(message) => message.payload.len(),
-            Self::Run(run) => run.payload(),
-        }
-    }
-
     fn charge(&self) -> usize {
         match self {
             Self::One(message) => message.charge(),
@@ -171,6 +164,16 @@ impl MessageQueue {
                 Entry::One(message) => message.payload = Bytes::copy_from_slice(&message.payload),
                 Entry::Run(run) => run.copy(),
             }
+        }
+    }
+}
+
+#[cfg(feature = "transport")]
+impl Entry {
+    fn payload(&self) -> usize {
+        match self {
+            Self::One(message) => message.payload.len(),
+            Self::Run(run) => run.payload(),
         }
     }
 }
