@@ -303,15 +303,23 @@ impl OutgoingQueue {
         mut takes_any: bool,
     ) -> usize {
         let (mut entries, mut moved) = (0, 0);
-        while let Some(entry) = self.entry(entries) {
-            let len = entry.queued_len();
-            if moved + len > room && !(takes_any && entry.messages() == 1) {
-                if entry.messages() == 1 {
+        while let Some(entry) = self.entries.get_mut(entries) {
+            let (len, left) = (entry.queued_len(), room.saturating_sub(moved));
+            if len > left && !(takes_any && entry.messages() == 1) {
+                let Entry::Packed(packed) = entry else {
                     break;
+                };
+                let front = packed.front_while(packed.messages(), |before, len| {
+                    let is_any = takes_any && before.messages == 0;
+                    is_any || before.charge() + len + MESSAGE_CHARGE as usize <= left
+                });
+                if front.messages > 0 {
+                    moved += front.charge();
+                    let fitting = packed.split_off_front(front);
+                    self.entries.insert(entries, Entry::Packed(fitting));
+                    entries += 1;
                 }
-                // Some of them may fit.
-                self.unpack(entries);
-                continue;
+                break;
             }
             takes_any = false;
             moved += len;

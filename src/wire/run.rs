@@ -165,9 +165,13 @@ impl Packed {
         self.messages
     }
 
-    /// No message is longer.
+    /// No message is longer; one by itself is as long.
     pub(crate) const fn longest(&self) -> usize {
-        self.longest
+        if self.messages == 1 {
+            self.payload
+        } else {
+            self.longest
+        }
     }
 
     /// Bytes of a window or a queue that they take.
@@ -224,6 +228,19 @@ impl Packed {
         self.messages -= front.messages;
         self.payload -= front.payload;
         self.records.split_to(front.plain_len)
+    }
+
+    /// .. as what they were.
+    pub(crate) fn split_off_front(&mut self, front: Front) -> Self {
+        let records = self.split_front(front);
+        let last = Payloads(&records).last().map_or(0, <[u8]>::len);
+        Self {
+            last: if last < 0x80 { 2 } else { 3 } + last,
+            records,
+            messages: front.messages,
+            payload: front.payload,
+            longest: self.longest,
+        }
     }
 
     /// The payload of the next one.
@@ -381,6 +398,12 @@ mod tests {
         for taken in 0..=4 {
             let mut rest = all.clone();
             let front = rest.front_while(taken, |_, _| true);
+            if taken > 0 {
+                let split = rest.clone().split_off_front(front);
+                assert_eq!(split.whole(true), front);
+                let but_last = front.payload - payloads[taken - 1].len();
+                assert_eq!(split.whole(false).payload, but_last);
+            }
             let records = rest.split_front(front);
             assert!(Payloads(&records).eq(payloads[..taken].iter().copied()));
             assert!(rest.payloads().eq(payloads[taken..].iter().copied()));
