@@ -13,8 +13,8 @@ use crate::wire::{MESSAGE_CHARGE, Packed, Payloads, RecordKind};
 pub(super) const MAX_COPIED: usize = 1024;
 /// Bytes of records in one piece. Arbitrary: beyond some dozens of messages they cost no less each, and a block takes several.
 const MAX_PACKED: usize = 16 << 10;
-/// The first room for records, in messages as long as the first one. Arbitrary.
-const FIRST_ROOM: usize = 64;
+/// The first room for records, in messages as long as the first one: many streams may have two or three that wait. Arbitrary.
+const FIRST_ROOM: usize = 8;
 
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,15 +159,15 @@ impl OutgoingQueue {
     /// A short message goes behind another like it.
     #[inline(never)]
     fn begin_packed(&mut self, message: &Outgoing) -> bool {
-        let follows = self.entries.back().is_some_and(|last| match last {
-            Entry::One(last) => last.may_be_packed(),
-            Entry::Packed(_) => true,
-        });
-        if !follows {
-            return false;
-        }
-        let likely = message.payload.len() + 3;
-        let mut packed = Packed::with_capacity((FIRST_ROOM * likely).min(MAX_PACKED));
+        let room = match self.entries.back() {
+            Some(Entry::One(last)) if last.may_be_packed() => {
+                FIRST_ROOM * (message.payload.len() + 3)
+            }
+            // It is full.
+            Some(Entry::Packed(_)) => MAX_PACKED,
+            _ => return false,
+        };
+        let mut packed = Packed::with_capacity(room.min(MAX_PACKED));
         let is_packed = packed.push(&message.payload);
         if is_packed {
             self.entries.push_back(Entry::Packed(packed));
