@@ -244,7 +244,7 @@ impl OutgoingQueue {
     }
 
     /// The next message's length.
-    pub(super) fn front_len(&self) -> Option<usize> {
+    pub(crate) fn front_len(&self) -> Option<usize> {
         match self.entries.front()? {
             Entry::One(message) => Some(message.payload.len()),
             Entry::Packed(packed) => packed.payloads().next().map(<[u8]>::len),

@@ -96,80 +96,66 @@ impl Outbox {
         (limit, longest): (usize, usize),
         tell: impl FnOnce() -> Result<Option<Waker>, DriverEnded>,
     ) -> Result<(), Refused> {
-        let mut state = lock(&self.state);
-        if state.is_closed {
-            return Err(Refused::Closed);
-        }
-        if state.in_parts {
-            return Err(Refused::Full);
-        }
-        let mut room = limit.saturating_sub(state.taken);
-        let (mut count, mut payload) = (0, 0);
-        for message in &*messages {
-            let len = message.len() + MESSAGE_CHARGE as usize;
-            let fits = len <= room || state.taken + payload + count == 0;
-            if !fits || message.len() > longest {
-                break;
+        let first = messages.front().map(Bytes::len);
+        let first = first.filter(|len| *len <= longest);
+        self.put_some(first, limit, tell, |into, room, takes_any| {
+            let mut taken = 0;
+            while let Some(next) = messages.front() {
+                let len = next.len() + MESSAGE_CHARGE as usize;
+                let fits = taken + len <= room || takes_any && taken == 0;
+                if !fits || next.len() > longest {
+                    break;
+                }
+                taken += len;
+                into.extend(messages.pop_front().map(Outgoing::new));
             }
-            room = room.saturating_sub(len);
-            payload += message.len();
-            count += 1;
-        }
-        if count > 0 {
-            let driver = if state.messages.is_empty() {
-                tell().map_err(|DriverEnded| Refused::Closed)?
-            } else {
-                None
-            };
-            state.taken += payload + count * MESSAGE_CHARGE as usize;
-            let taken = messages.drain(..count).map(Outgoing::new);
-            state.messages.extend(taken);
-            drop(state);
-            if let Some(driver) = driver {
-                driver.wake();
-            }
-        }
-        if messages.is_empty() {
-            Ok(())
-        } else {
-            Err(Refused::Full)
-        }
+            taken
+        })?;
+        all_taken(messages.is_empty())
     }
 
-    /// Takes messages from the front that are neither too long nor in parts, as [`Self::try_put`] would each of them, as long as there is room.
-    ///
-    /// # Errors
-    ///
-    /// The stream has closed, or there is no room for the next one.
+    /// .. of messages that are not too long.
     pub(super) fn try_put_queue(
         &self,
         messages: &mut OutgoingQueue,
         limit: usize,
         tell: impl FnOnce() -> Result<Option<Waker>, DriverEnded>,
     ) -> Result<(), Refused> {
+        let first = messages.front_len();
+        self.put_some(first, limit, tell, |into, room, takes_any| {
+            messages.move_fitting(into, room, takes_any)
+        })?;
+        all_taken(messages.is_empty())
+    }
+
+    /// Has `put` take messages for so much room, or one of any length, and say how much of it they take, unless there is none for the `first` one.
+    fn put_some(
+        &self,
+        first: Option<usize>,
+        limit: usize,
+        tell: impl FnOnce() -> Result<Option<Waker>, DriverEnded>,
+        put: impl FnOnce(&mut OutgoingQueue, usize, bool) -> usize,
+    ) -> Result<(), Refused> {
         let mut state = lock(&self.state);
         if state.is_closed {
             return Err(Refused::Closed);
         }
-        if state.in_parts {
-            return Err(Refused::Full);
-        }
-        let was_empty = state.messages.is_empty();
         let (room, takes_any) = (limit.saturating_sub(state.taken), state.taken == 0);
-        let moved = messages.move_fitting(&mut state.messages, room, takes_any);
-        state.taken += moved;
-        if moved > 0 && was_empty {
-            let driver = tell().map_err(|DriverEnded| Refused::Closed)?;
-            drop(state);
-            if let Some(driver) = driver {
-                driver.wake();
-            }
+        let fits = first.is_some_and(|len| takes_any || len + MESSAGE_CHARGE as usize <= room);
+        if !fits || state.in_parts {
+            return Ok(());
         }
-        if messages.is_empty() {
-            Ok(())
+        let driver = if state.messages.is_empty() {
+            tell().map_err(|DriverEnded| Refused::Closed)?
         } else {
-            Err(Refused::Full)
+            None
+        };
+        state.taken += put(&mut state.messages, room, takes_any);
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
         }
+        Ok(())
     }
 
     /// From now on whoever waits counts, until it is dropped, and is woken once room was given back.
@@ -283,6 +269,10 @@ impl Outbox {
     }
 }
 
+const fn all_taken(is_all: bool) -> Result<(), Refused> {
+    if is_all { Ok(()) } else { Err(Refused::Full) }
+}
+
 /// Counts one who waits, for as long as it lives.
 #[derive(Debug)]
 pub(super) struct Waiting<'a>(&'a Outbox);
@@ -363,6 +353,47 @@ mod tests {
         outbox.abandon();
         outbox.take(&mut taken);
         assert_eq!(taken.len(), 0);
+    }
+
+    #[test]
+    fn many_are_taken_as_far_as_there_is_room_and_none_is_too_long() {
+        let outbox = Outbox::default();
+        let told = AtomicUsize::new(0);
+        let tell = || {
+            told.fetch_add(1, Ordering::Relaxed);
+            Ok(None)
+        };
+        let lens = [10, 20, 30, 40, 50];
+        let mut many: VecDeque<Bytes> = lens.iter().map(|len| vec![0; *len].into()).collect();
+        let mut queue: OutgoingQueue = lens.iter().map(|len| message(*len)).collect();
+        let limit = 60 + 3 * CHARGE;
+        let of_many = |many: &mut _, longest| outbox.try_put_many(many, (limit, longest), tell);
+        assert_eq!(of_many(&mut many, 20), Err(Refused::Full));
+        assert_eq!(many.len(), 3, "30 is too long");
+        assert_eq!(of_many(&mut many, 100), Err(Refused::Full));
+        assert_eq!(
+            (many.len(), told.load(Ordering::Relaxed)),
+            (2, 1),
+            "no room"
+        );
+        let of_queue = |queue: &mut _| outbox.try_put_queue(queue, limit, tell);
+        assert_eq!(of_queue(&mut queue), Err(Refused::Full));
+        let mut taken = OutgoingQueue::new();
+        outbox.take(&mut taken);
+        assert_eq!(taken.len(), 3);
+        assert_eq!(of_queue(&mut queue), Err(Refused::Full));
+        assert_eq!((queue.len(), told.load(Ordering::Relaxed)), (5, 1));
+        outbox.give_back(taken.queued_len());
+        assert_eq!(of_queue(&mut queue), Err(Refused::Full));
+        assert_eq!((queue.len(), told.load(Ordering::Relaxed)), (2, 2));
+        outbox.give_back(usize::MAX);
+        assert_eq!(of_queue(&mut queue), Ok(()));
+        assert_eq!(of_queue(&mut queue), Ok(()), "nothing is always taken");
+        // What goes nowhere stays with who sends it.
+        outbox.take(&mut OutgoingQueue::new());
+        outbox.give_back(usize::MAX);
+        let ended = outbox.try_put_many(&mut many, (limit, 100), || Err(DriverEnded));
+        assert_eq!((ended, many.len()), (Err(Refused::Closed), 2));
     }
 
     /// One that missed its wake-up would wait for ever.
