@@ -202,21 +202,24 @@ impl MessageQueue {
         charge
     }
 
-    /// Takes the replies out.
+    /// Takes the replies out: at the cost of what has come since the first of them.
     pub(crate) fn take_replies(&mut self, mut each: impl FnMut(u64, Message)) {
-        if self.replies == 0 {
-            return;
+        let (mut first, mut left) = (self.entries.len(), self.replies);
+        while left > 0 && first > 0 {
+            first -= 1;
+            left -= usize::from(self.entries[first].is_reply());
         }
-        for entry in mem::take(self).entries {
+        for entry in self.entries.split_off(first) {
+            self.messages -= entry.messages();
             match entry {
-                Entry::One(message) if matches!(message.kind, RecordKind::Reply { .. }) => {
-                    if let RecordKind::Reply { correlation } = message.kind {
-                        each(correlation, message);
-                    }
-                }
-                entry => self.push_entry(entry),
+                Entry::One(message) => match message.kind {
+                    RecordKind::Reply { correlation } => each(correlation, message),
+                    _ => self.push_back(message),
+                },
+                Entry::Run(run) => self.push_run(run),
             }
         }
+        self.replies = 0;
     }
 }
 
@@ -319,6 +322,8 @@ mod tests {
         });
         assert_eq!(replies, [(7, "re7".into()), (8, "re8".into())]);
         queue.take_replies(|_, _| unreachable!("there are no more"));
+        queue.push_back(message("re9", RecordKind::Reply { correlation: 9 }));
+        queue.take_replies(|correlation, _| assert_eq!(correlation, 9));
         assert_eq!(text(queue), "a b c d");
     }
 
