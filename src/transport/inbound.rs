@@ -118,6 +118,10 @@ impl Inbound {
         }
         let is_part = |kind| part_of(kind).is_some();
         let charge = self.queue.move_front(into, most, is_part);
+        if charge == 0 {
+            // The driver need not be told, however starved the stream is.
+            return None;
+        }
         self.on_taken(charge, release_at)
     }
 
@@ -160,5 +164,35 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         lock(self.0).receiving -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_at_once_is_released_and_nothing_where_nothing_was() {
+        let message = |kind| Message {
+            payload: "four".into(),
+            kind,
+        };
+        let mut inbound = Inbound {
+            is_starved: true,
+            ..Inbound::default()
+        };
+        let mut into = MessageQueue::new();
+        let take = |inbound: &mut Inbound, into: &mut _| inbound.move_whole(into, (9, 99), 1000);
+        assert_eq!(take(&mut inbound, &mut into), None);
+        let part = RecordKind::Part(Part::Last);
+        let kinds = [RecordKind::Message, RecordKind::Message, part];
+        inbound.queue.extend(kinds.map(message));
+        assert_eq!(take(&mut inbound, &mut into), Some(into.charge()));
+        assert_eq!((into.len(), take(&mut inbound, &mut into)), (2, None));
+        // What was given back is released already.
+        inbound.give_back(into);
+        let mut again = MessageQueue::new();
+        assert_eq!((take(&mut inbound, &mut again), again.len()), (None, 2));
+        assert!(inbound.part_in_front().is_some());
     }
 }
