@@ -50,6 +50,14 @@ impl Sub<Duration> for Time {
     }
 }
 
+/// The earlier one, of those that there are.
+pub(crate) fn earliest(one: Option<Time>, another: Option<Time>) -> Option<Time> {
+    match (one, another) {
+        (Some(one), Some(another)) => Some(one.min(another)),
+        (one, another) => one.or(another),
+    }
+}
+
 /// `duration` in nanoseconds, at most `u64::MAX` (584 years).
 pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

@@ -92,6 +92,11 @@ impl CodecKnowledge {
         self.model.record_sent(sample, is_paired, None, self.speed)
     }
 
+    /// Takes in a block of `class` that went as it was: that it was one more is all that it shows.
+    pub(crate) fn record_plain(&mut self, class: BlockClass) {
+        self.model.record_plain(class);
+    }
+
     /// Takes the same into a stream's own estimates.
     pub(crate) fn record_sent_into(&self, own: &mut Model, sample: &Sample, is_paired: bool) {
         own.record_sent(sample, is_paired, Some(&self.model), self.speed);
@@ -169,6 +174,10 @@ const PRICE_STEP: f64 = 0.5;
 impl BudgetPrice {
     /// Takes in how full the budget is when a block comes.
     pub(crate) fn on_block(&mut self, fullness: f64) {
+        if self.0 == 0.0 && fullness >= 0.5 {
+            // It stays free.
+            return;
+        }
         let step = PRICE_STEP * (1.0 - 2.0 * fullness.clamp(0.0, 1.0));
         let price = self.0.max(LEAST_PRICE) * step.exp();
         self.0 = if price <= LEAST_PRICE {

@@ -17,7 +17,7 @@ use super::retained::Frame;
 use super::sender::unsent_limit;
 use super::{Session, State};
 use crate::control::{BudgetRate, HistoryUse, SocketSample};
-use crate::units::{CpuLoad, Time, saturating_nanos};
+use crate::units::{CpuLoad, Time, earliest, saturating_nanos};
 use crate::wire::{Control, Hello, Probe, ProbeReply, WireError};
 
 /// An acknowledgement travels with other output rather than alone if the last one is so long ago.
@@ -391,17 +391,15 @@ impl Session {
             State::Closed(_) => None,
             State::Established | State::Draining if !self.is_connected() => self.outage_due(),
             State::Established | State::Draining => {
-                let due = [
-                    self.silence_due()
-                        .map(|due| due.max(self.now + SILENCE_AGAIN)),
-                    self.ack_due(),
-                    self.probe_due(),
-                    self.sender.held_until(),
-                    self.sender.piece_at,
-                    self.receiver.decode_time.paused_until(),
-                    self.idle_due(),
-                ];
-                due.into_iter().flatten().min()
+                // Written out: this is asked for at the end of each turn of the driver.
+                let silence = self.silence_due();
+                let due = silence.map(|due| due.max(self.now + SILENCE_AGAIN));
+                let due = earliest(due, self.ack_due());
+                let due = earliest(due, self.probe_due());
+                let due = earliest(due, self.sender.held_until());
+                let due = earliest(due, self.sender.piece_at);
+                let due = earliest(due, self.receiver.decode_time.paused_until());
+                earliest(due, self.idle_due())
             }
         }
     }
@@ -477,7 +475,7 @@ impl Session {
             _ => Time::ZERO,
         };
         let due = (self.sent_since_probe && self.sender.inflight.can_probe()).then_some(due);
-        due.into_iter().chain(self.heartbeat_due()).min()
+        earliest(due, self.heartbeat_due())
     }
 
     /// Bytes by which a probe is to be longer, to show what the link is while it has nothing else to carry.

@@ -16,6 +16,9 @@ struct Fading {
 
 impl Fading {
     fn at(&self, now: Time) -> f64 {
+        if self.value == 0.0 {
+            return 0.0;
+        }
         let passed = now.saturating_since(self.at).as_secs_f64();
         self.value * (-passed / MEMORY_SECS).exp()
     }

@@ -43,7 +43,7 @@ impl Clock {
 
 /// A moment of the monotonic clock, which is read many times for each message: as the number of nanoseconds that it is, where the system gives that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+struct Reading {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     nanos: u64,
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -53,7 +53,7 @@ pub(super) struct Reading {
 impl Reading {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
-    pub(super) fn now() -> Self {
+    fn now() -> Self {
         Self {
             nanos: thread::monotonic_nanos(),
         }
@@ -64,7 +64,7 @@ impl Reading {
         clippy::disallowed_methods,
         reason = "this is the clock that others are given the time of"
     )]
-    pub(super) fn now() -> Self {
+    fn now() -> Self {
         Self {
             instant: Instant::now(),
         }
@@ -80,12 +80,6 @@ impl Reading {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     fn nanos(self) -> u64 {
         saturating_nanos(self.instant.elapsed())
-    }
-
-    /// The same.
-    #[inline]
-    pub(super) fn elapsed(self) -> Duration {
-        Duration::from_nanos(self.nanos())
     }
 }
 

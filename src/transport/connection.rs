@@ -555,6 +555,10 @@ impl Stream {
             }
             self.stream.want(&self.lane);
             readable.await;
+            // Before the next wait begins: it is here, mostly.
+            if let Some(received) = self.try_recv() {
+                return Ok(Some(received));
+            }
         }
     }
 

@@ -2,12 +2,13 @@
 
 mod farewell;
 mod lanes;
+mod wakers;
 mod work;
 mod writing;
 
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +17,12 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
 use self::farewell::Farewell;
+use self::wakers::Wakers;
 pub(super) use self::work::max_turn;
 use self::work::{Done, steps_aside};
 use super::SessionEvents;
@@ -39,7 +42,7 @@ use crate::session::{
     BuildIdHasher, EncodeJob, Event, MessageQueue, OpenError, OutgoingQueue, Session, SessionError,
     UNSENT,
 };
-use crate::units::Time;
+use crate::units::{Time, earliest};
 use crate::wire::{CloseCode, StreamId};
 
 /// Rounds of a poll after which other tasks get their turn.
@@ -55,6 +58,12 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// How long a connection that is closing may stand still before it is given up.
 const STALL: Duration = Duration::from_secs(10);
+
+/// So many bytes are read and delivered in about as long as it takes to read the clock, a few times. Arbitrary.
+const AT_ONCE: usize = 2 << 10;
+
+/// .. and so many take some µs: the turn has lasted longer. Arbitrary.
+const LONG_MOVE: usize = 8 * AT_ONCE;
 
 /// Output that is more than answers and control frames.
 const LARGE_OUTPUT: usize = 4 << 10;
@@ -91,8 +100,10 @@ pub(super) struct Driver<I> {
     lane: Option<Arc<dyn Lane>>,
     node: Arc<NodeShared>,
     clock: Clock,
-    /// The time as it was read last: when this was polled, or after the latest write or codec.
+    /// The time as it was read last: when this was polled, before the latest write or after the latest codec.
     now: Time,
+    /// Bytes that were read or written since; each write counts for [`AT_ONCE`] more.
+    moved_since: usize,
     grant: Arc<Grant>,
     granted: watch::Receiver<Granted>,
     history: HistoryPart,
@@ -110,6 +121,7 @@ pub(super) struct Driver<I> {
     put_off: Option<EncodeJob>,
     timer: Pin<Box<Sleep>>,
     timer_at: Option<Time>,
+    wakers: Wakers,
     /// When the system was last asked about the socket.
     sampled: Option<Time>,
     /// Whether the executor's other tasks can go on elsewhere while this thread encodes.
@@ -149,6 +161,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             shared,
             node,
             now: clock.now(),
+            moved_since: 0,
             clock,
             granted: grant.subscribe(),
             grant,
@@ -164,6 +177,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             put_off: None,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
+            wakers: Wakers::new(Waker::noop().clone()),
             sampled: None,
             steps_aside: steps_aside(),
             max_turn: max_turn(),
@@ -183,7 +197,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         let mut moved = has_taken | self.poll_work(cx);
         moved |= self.poll_another(cx);
         self.poll_farewell(cx);
-        let has_read = self.poll_read(cx);
+        let has_read = self.poll_read();
         moved |= has_read;
         self.start_decoding();
         moved |= self.run_timers();
@@ -198,7 +212,21 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         moved
             && (!self.is_settled()
                 || has_taken && self.take_commands(cx)
-                || has_read && self.poll_read(cx))
+                || has_read && self.poll_read())
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.clock.now();
+        self.moved_since = 0;
+    }
+
+    fn end_turn(&mut self) {
+        if self.moved_since > LONG_MOVE {
+            self.read_clock();
+        }
+        self.history.update(self.now, &mut self.session);
+        let taken = self.now.saturating_since(self.turn_since);
+        self.shared.helm.on_turn(taken);
     }
 
     /// Whether it is others' turn, by when the clock was last read.
@@ -362,7 +390,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
+    fn poll_read(&mut self) -> bool {
         if self.has_input && self.session.wants_input() {
             self.has_input = false;
             self.take_input(self.now);
@@ -373,12 +401,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         let Some(io) = &mut self.io else {
             return false;
         };
+        let Some(mut cx) = self.wakers.input() else {
+            return false;
+        };
         self.node.read_buffers.make_room(&mut self.input);
-        let len = match poll_read_buf(Pin::new(io), cx, &mut self.input) {
+        let len = match poll_read_buf(Pin::new(io), &mut cx, &mut self.input) {
             Poll::Pending => {
                 self.node.read_buffers.put(&mut self.input);
                 if !self.session.is_dry() {
-                    self.now = self.clock.now();
+                    if self.moved_since > AT_ONCE {
+                        self.read_clock();
+                    }
                     self.session.handle_dry(self.now);
                     self.awake.on_dry(self.now);
                 }
@@ -386,6 +419,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             }
             Poll::Ready(read) => read.unwrap_or(0),
         };
+        self.wakers.ring();
         if len == 0 {
             self.input_ended = true;
             self.session.handle_eof();
@@ -393,7 +427,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
         if self.state == State::Open {
             // The peer's round trips are measured by when its probes came.
-            self.now = self.clock.now();
+            self.read_clock();
+            self.moved_since = len;
             self.session.handle_awake(self.awake.on_read(self.now));
             self.take_input(self.now);
         } else {
@@ -562,6 +597,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         self.take_events();
         if self.session.reconnect(self.now).is_ok() {
             self.io = Some(io);
+            self.wakers.ring();
             self.has_input = !input.is_empty();
             self.input = input;
             self.input_ended = false;
@@ -682,10 +718,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 };
                 let idle = self.lane.as_ref().and_then(|lane| lane.idle_due(self.now));
                 let farewell = self.farewell.as_ref().map(Farewell::until);
-                [self.session.poll_timeout(), stall, idle, farewell]
-                    .into_iter()
-                    .flatten()
-                    .min()
+                let due = earliest(self.session.poll_timeout(), stall);
+                earliest(earliest(due, idle), farewell)
             }
         };
         let Some(at) = at else { return false };
@@ -695,7 +729,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
                 .as_mut()
                 .reset(tokio::time::Instant::from_std(self.clock.instant(at)));
             self.timer_at = Some(at);
+            self.wakers.has_timer = false;
         }
+        if self.wakers.has_timer && !self.timer.is_elapsed() {
+            return false;
+        }
+        // Without budget it wakes the task at once, and not when it is due.
+        self.wakers.has_timer = has_budget_remaining();
         let fired = self.timer.as_mut().poll(cx).is_ready();
         if fired {
             self.now = self.clock.now();
@@ -710,11 +750,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        this.now = this.clock.now();
+        this.wakers.keep_up(cx.waker());
+        this.read_clock();
         this.turn_since = this.now;
         this.inline = Duration::ZERO;
         for _ in 0..MAX_ROUNDS {
             let moved = this.round(cx);
+            if moved {
+                this.read_clock();
+            }
             if this.state != State::Open && this.poll_end(cx).is_ready() {
                 return Poll::Ready(());
             }
@@ -722,7 +766,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
                 break;
             }
             if !moved && !this.poll_timer(cx) {
-                this.history.update(this.now, &mut this.session);
+                this.end_turn();
                 // To hold less memory leaves a few bytes to write.
                 if this.poll_write(cx) {
                     cx.waker().wake_by_ref();
@@ -730,7 +774,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Future for Driver<I> {
                 return Poll::Pending;
             }
         }
-        this.history.update(this.now, &mut this.session);
+        this.end_turn();
         cx.waker().wake_by_ref();
         Poll::Pending
     }

@@ -10,15 +10,15 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
 use tokio::runtime::{Handle, Id};
 
-use super::clock::Reading;
 use super::driver::max_turn;
 use super::shared::{Shared, lock};
+use crate::units::saturating_nanos;
 
 /// So often an application goes on without having waited, if that takes no longer than a turn may; then the other tasks of its thread have their turn. Arbitrary.
 const MOST_HELPS: u32 = 16;
@@ -102,6 +102,8 @@ struct Seat {
 pub(super) struct Helm {
     seat: Mutex<Seat>,
     is_helped: AtomicBool,
+    /// What the turn that somebody helps with has taken, as the driver says.
+    turn_nanos: AtomicU64,
 }
 
 impl fmt::Debug for Helm {
@@ -127,7 +129,7 @@ impl Helm {
         };
         self.is_helped.store(true, Ordering::Relaxed);
         post.bell.answer();
-        let begun = Reading::now();
+        self.turn_nanos.store(0, Ordering::Relaxed);
         // Whatever it waits for wakes its own task.
         let polled = catch_unwind(AssertUnwindSafe(|| post.poll()));
         self.is_helped.store(false, Ordering::Relaxed);
@@ -136,7 +138,7 @@ impl Helm {
         let (missed, over) = {
             let mut seat = lock(&self.seat);
             seat.is_over |= has_ended;
-            seat.helped += begun.elapsed();
+            seat.helped += Duration::from_nanos(self.turn_nanos.load(Ordering::Relaxed));
             let over = if seat.is_over {
                 Some(post)
             } else {
@@ -153,6 +155,14 @@ impl Helm {
             task.wake();
         }
         true
+    }
+
+    /// The driver's turn has taken so long.
+    pub(super) fn on_turn(&self, taken: Duration) {
+        if self.is_helped() {
+            self.turn_nanos
+                .store(saturating_nanos(taken), Ordering::Relaxed);
+        }
     }
 
     /// Whether it is an application's task that polls the driver: what that runs in, besides the runtime, is not known.

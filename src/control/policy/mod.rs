@@ -228,6 +228,9 @@ pub(crate) struct Choice {
     pub regret: Duration,
 }
 
+/// Of a policy that knows only identity.
+const PLAIN: Choice = Choice::new(0, Reason::Only);
+
 impl Choice {
     const fn new(arm: usize, reason: Reason) -> Self {
         Self {
@@ -376,22 +379,30 @@ impl Policy {
     pub(crate) fn choose(&mut self, situation: &Situation<'_>, rng: &mut Rng) -> Choice {
         let choice = match &mut self.kind {
             Kind::Cost(cost) => cost.choose(situation),
-            Kind::None => Choice::new(0, Reason::Only),
-            Kind::Fixed(arm) => {
-                let known = situation.arms.position(*arm);
-                Choice::new(known.unwrap_or(0), Reason::Only)
-            }
             Kind::RoundRobin { next } => {
                 let arm = *next % situation.arms.electable();
                 *next = arm + 1;
                 Choice::new(arm, Reason::Turn)
             }
             Kind::Majority(majority) => majority.choose(situation, rng),
+            Kind::None | Kind::Fixed(_) => self.only(situation.arms).unwrap_or(PLAIN),
         };
         if choice.arm != 0 && !situation.budget_left {
             return Choice::new(0, Reason::Budget);
         }
         choice
+    }
+
+    /// The choice of a policy that always makes the same, while codec time is left.
+    pub(crate) fn only(&self, arms: &Arms) -> Option<Choice> {
+        match &self.kind {
+            Kind::None => Some(PLAIN),
+            Kind::Fixed(arm) => {
+                let known = arms.position(*arm);
+                Some(Choice::new(known.unwrap_or(0), Reason::Only))
+            }
+            Kind::Cost(_) | Kind::RoundRobin { .. } | Kind::Majority(_) => None,
+        }
     }
 
     /// Takes in that so many messages are in a block.
@@ -414,6 +425,15 @@ impl Policy {
                 shared.record_sent_into(cost.own_mut(), sample, sent.is_paired);
             }
             _ => {}
+        }
+    }
+
+    /// .. a block of `class` that went as it was.
+    pub(crate) fn record_plain(&mut self, sent: &SentBlock, class: BlockClass) {
+        match &mut self.kind {
+            Kind::Majority(majority) => majority.record_sent(sent),
+            Kind::Cost(cost) => cost.own_mut().record_plain(class),
+            Kind::None | Kind::Fixed(_) | Kind::RoundRobin { .. } => {}
         }
     }
 

@@ -47,6 +47,9 @@ impl Session {
     /// Says what there is to say of dictionaries; their bytes go while the link has nothing else to do.
     pub(in crate::session) fn put_dictionary_frames(&mut self, now: Time) {
         self.sender.piece_at = None;
+        if !self.sender.dictionaries.has_frames() {
+            return;
+        }
         // A block that is being encoded may still need what is to be retired.
         if self.sender.is_encoding() {
             return;

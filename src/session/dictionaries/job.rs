@@ -21,7 +21,11 @@ pub struct DictionaryJob(pub(super) Job);
 
 #[derive(Debug)]
 pub(super) enum Job {
-    Train { class: usize, job: TrainJob },
+    /// Long, and asked for with every turn.
+    Train {
+        class: usize,
+        job: Box<TrainJob>,
+    },
     Pack(Dictionary),
     Unpack(Packed),
 }

@@ -358,6 +358,7 @@ impl SendDictionaries {
             classes.find_map(|(at, class)| Some((at, class.trainer.poll_job(now)?)))?;
         self.training = Some(class);
         self.stats.trainings += u64::from(!job.is_check());
+        let job = Box::new(job);
         Some(DictionaryJob(Job::Train { class, job }))
     }
 
@@ -582,6 +583,11 @@ impl SendDictionaries {
             number,
             what: DictionaryNews::Piece(piece),
         })
+    }
+
+    /// Whether there is anything to be said, now or once the link is idle.
+    pub(in crate::session) fn has_frames(&self) -> bool {
+        !self.frames.is_empty() || self.has_pieces()
     }
 
     /// Whether pieces wait for the link to be idle.

@@ -97,6 +97,17 @@ impl Sender {
         } else {
             None
         };
+        stream.latest_block = (wanted.plain_len, wanted.texture);
+        self.decided_at = now;
+        self.constraints = (peer_starved, affordable);
+        if !self.trace.is_on() {
+            let only = stream.policy.only(&self.arms);
+            if let Some(choice) = only.filter(|choice| budget_left || choice.arm == 0) {
+                path.known.link.on_chosen(choice.expected, false);
+                self.shadows.planned.clear();
+                return choice;
+            }
+        }
         let mut rng = core::mem::replace(&mut self.rng, Rng::with_seed(0));
         let situation = Situation {
             plain_len: wanted.plain_len,
@@ -107,7 +118,6 @@ impl Sender {
             budget_left,
             ..self.situation_of(now, stream, path)
         };
-        stream.latest_block = (wanted.plain_len, wanted.texture);
         let mut choice = stream.policy.choose(&situation, &mut rng);
         // Without its history an arm costs something else: another may be better then.
         let mut lacking = Vec::new();
@@ -148,8 +158,6 @@ impl Sender {
         self.shadows.planned = planned;
         self.trace.extend(decision);
         self.rng = rng;
-        self.decided_at = now;
-        self.constraints = (peer_starved, affordable);
         choice
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::Sender;
 use super::encodings::{Encoding, Finished};
 use crate::codecs::{Arm, Encoded};
-use crate::control::{Fed, MAX_INLINE, SentBlock, Texture};
+use crate::control::{BlockClass, Fed, MAX_INLINE, SentBlock, Texture};
 use crate::session::history::{HistoryAge, SlotUse};
 use crate::session::job::{EncodedBlock, JobTime};
 use crate::session::observer::Observations;
@@ -90,7 +90,9 @@ impl Sender {
             is_paired: false,
         };
         if !self.builder.company.sensitive {
-            self.record_estimates(&sent, streams, path);
+            let class = BlockClass::of(sent.plain_len, texture);
+            path.known.codecs.record_plain(class);
+            self.each_owner(streams, |stream| stream.policy.record_plain(&sent, class));
         }
         path.peer_budget.on_block(now, 0.0);
         self.on_emitted(now, Arm::IDENTITY, start, Duration::ZERO, streams, path);
@@ -330,8 +332,12 @@ impl Sender {
             if let Some(observer) = self.told.of(Observations::MESSAGES_ENCODED) {
                 observer.messages_encoded(block, member.run());
             }
-            let share =
-                |of: u64| (u128::from(of) * member.plain as u128 / plain_len as u128) as u64;
+            let share = |of: u64| {
+                if member.plain == plain_len {
+                    return of;
+                }
+                (u128::from(of) * member.plain as u128 / plain_len as u128) as u64
+            };
             stream.stats.record(
                 arm,
                 u64::from(member.messages),

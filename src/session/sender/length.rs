@@ -55,7 +55,7 @@ impl Sender {
         let several = send.queue.len() > 1;
         self.period.held_back |= several && send.queued_bytes >= self.send_queue / HELD_BACK;
         self.period.may_grow = several && !self.period.held_back;
-        let block_len = if company.sensitive {
+        let block_len = if company.sensitive || !stream.policy.is_adaptive() {
             most
         } else {
             let backlog = Backlog {

@@ -40,7 +40,7 @@ use crate::control::{
     Affordable, Arms, BudgetPrice, BudgetRate, Choice, CodecBudget, LinkRate, Reason, Texture,
 };
 use crate::dictionary::Dictionary;
-use crate::units::{CpuLoad, Time};
+use crate::units::{CpuLoad, Time, earliest};
 use crate::wire::{GroupId, Slot, StreamId};
 
 /// Payload bytes that a stream may put into a block before others get their turn. Arbitrary: four
@@ -222,12 +222,12 @@ impl Sender {
 
     /// When blocks that wait for an acknowledgement go on without, or there is codec time for the next.
     pub(super) fn held_until(&self) -> Option<Time> {
+        let held = earliest(self.flight.held_until(), self.budget_at)?;
         let builds = self.encodings.is_empty()
             && !self.ready.is_empty()
             && !self.retained.is_full()
             && self.has_room();
-        let held = self.flight.held_until().into_iter();
-        held.chain(self.budget_at).min().filter(|_| builds)
+        builds.then_some(held)
     }
 
     /// Whether a block is with a codec.
@@ -241,6 +241,8 @@ impl Sender {
     }
 
     pub(super) fn take_job(&mut self) -> Option<EncodeJob> {
+        // Long, and mostly there is none: it is not moved to find that.
+        self.job.as_ref()?;
         self.job.take()
     }
 
@@ -252,10 +254,14 @@ impl Sender {
         path: &mut Path,
         events: &mut VecDeque<Event>,
     ) {
-        self.output_limit = self.late_limit(&path.known.link);
-        self.rate_known = matches!(path.known.link.rate(), LinkRate::About(_));
         self.budget_at = None;
         self.forget_stale(streams);
+        if self.ready.is_empty() {
+            self.on_offered(now);
+            return;
+        }
+        self.output_limit = self.late_limit(&path.known.link);
+        self.rate_known = matches!(path.known.link.rate(), LinkRate::About(_));
         while self.job.is_none()
             && self.encodings.has_room()
             && self.has_room()
@@ -267,6 +273,11 @@ impl Sender {
                 break;
             }
         }
+        self.on_offered(now);
+    }
+
+    /// There may be output.
+    fn on_offered(&mut self, now: Time) {
         if self.offered.is_none() && self.output.len() > 0 {
             self.offered = Some((now, self.output.position() - self.output.len() as u64));
         }
@@ -464,26 +475,25 @@ impl Sender {
         events: &mut VecDeque<Event>,
     ) {
         for member in &mut self.builder.members {
-            if let Some(stream) = streams.find(member.stream) {
-                // What is queued since has numbers beyond those that wait.
-                let unsent = stream.send.unsent();
-                member.next = stream.stats.messages_sent.saturating_sub(unsent);
-                stream.policy.on_sent(member.messages);
-                let stats = &mut stream.stats;
-                stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));
-                stats.latest = Some((arm, choice.reason));
-                if choice.reason == Reason::Budget && arm == Arm::IDENTITY {
-                    stats.out_of_budget += 1;
-                }
-                if member.stream == lead {
-                    stats.regret = stats.regret.saturating_add(choice.regret);
-                }
+            let Some(stream) = streams.find(member.stream) else {
+                continue;
+            };
+            // What is queued since has numbers beyond those that wait.
+            let unsent = stream.send.unsent();
+            member.next = stream.stats.messages_sent.saturating_sub(unsent);
+            stream.policy.on_sent(member.messages);
+            let stats = &mut stream.stats;
+            stats.switches += u64::from(stats.latest.is_some_and(|(last, _)| last != arm));
+            stats.latest = Some((arm, choice.reason));
+            if choice.reason == Reason::Budget && arm == Arm::IDENTITY {
+                stats.out_of_budget += 1;
             }
-            let bytes = streams.find(member.stream).map_or(0, |stream| {
-                let counted = stream.send.counted.min(member.drained);
-                stream.send.counted -= counted;
-                member.drained - counted
-            });
+            if member.stream == lead {
+                stats.regret = stats.regret.saturating_add(choice.regret);
+            }
+            let counted = stream.send.counted.min(member.drained);
+            stream.send.counted -= counted;
+            let bytes = member.drained - counted;
             if bytes > 0 {
                 events.push_back(Event::Drained {
                     stream: member.stream,

@@ -108,11 +108,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     }
 
     pub(super) fn start_encoding(&mut self) {
+        let mut goes_on = self.moved_since > 0;
         loop {
-            if self.session.has_queued() {
+            if goes_on && self.session.has_queued() {
                 // What a block costs besides its codec shows between two of them.
-                self.now = self.clock.now();
+                self.read_clock();
             }
+            goes_on = true;
             let was_put_off = self.put_off.is_some();
             let job = self.put_off.take();
             let Some(job) = job.or_else(|| self.session.poll_encode(self.now)) else {

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Driver, FLUSH_TIMEOUT, State};
+use super::{AT_ONCE, Driver, FLUSH_TIMEOUT, State};
 
 /// Pieces of output given to one write.
 const MAX_SLICES: usize = 16;
@@ -16,6 +16,9 @@ const MAX_WRITE: usize = 256 << 10;
 impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
+        if self.session.output_len() == 0 && self.wakers.is_flushed {
+            return any;
+        }
         while self.session.output_len() > 0 {
             let Some(io) = &mut self.io else {
                 // What a session says that has ended without a connection.
@@ -28,19 +31,27 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let filled = within(&slices[..filled], MAX_WRITE);
             // What is written may be at the peer before the call returns.
             let began = self.clock.now();
+            self.now = began;
             match Pin::new(io).poll_write_vectored(cx, &slices[..filled]) {
                 Poll::Pending => {
                     self.session.handle_blocked(self.now);
+                    // It may wait for something to read, with this waker.
+                    self.wakers.ring();
                     break;
                 }
                 Poll::Ready(Ok(written)) if written > 0 => {
                     self.session.handle_written(began, written);
-                    self.now = self.clock.now();
+                    self.moved_since = self.moved_since.saturating_add(AT_ONCE + written);
+                    self.wakers.is_flushed = false;
                     any = true;
                     if let State::Flushing { until } = &mut self.state {
-                        *until = self.now + FLUSH_TIMEOUT;
+                        *until = began + FLUSH_TIMEOUT;
                     }
-                    if self.session.output_len() == 0 || self.is_turn_over() {
+                    if self.session.output_len() == 0 {
+                        break;
+                    }
+                    self.read_clock();
+                    if self.is_turn_over() {
                         break;
                     }
                 }
@@ -64,7 +75,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         }
         if let (Some(io), 0) = (&mut self.io, self.session.output_len()) {
             // A carrier may hold back what it took; one that fails to pass it on shows when it is read from.
-            let _ = Pin::new(io).poll_flush(cx);
+            self.wakers.is_flushed = Pin::new(io).poll_flush(cx).is_ready();
+            if !self.wakers.is_flushed {
+                self.wakers.ring();
+            }
         }
         any
     }

@@ -580,9 +580,7 @@ impl Model {
     ) -> Option<f32> {
         let (arm, typical) = (sample.arm, sample.typical.strength as f32);
         let inherited = shared.and_then(|shared| shared.arm(sample.class, arm));
-        let class = self.class_mut(sample.class);
-        class.blocks += 1;
-        class.added.age();
+        let class = self.count(sample.class);
         if arm == Arm::IDENTITY {
             return None;
         }
@@ -601,6 +599,19 @@ impl Model {
         let level = sample.level(strength)?;
         class.learn_level(level, sample.plain_len);
         Some(level)
+    }
+
+    /// Takes in a block of `class` that went as it was.
+    pub(crate) fn record_plain(&mut self, class: BlockClass) {
+        self.count(class.of_arm(Arm::IDENTITY));
+    }
+
+    /// The class of another block.
+    fn count(&mut self, class: BlockClass) -> &mut ClassModel {
+        let class = self.class_mut(class);
+        class.blocks += 1;
+        class.added.age();
+        class
     }
 
     /// What is known of a class without history, here or else in `shared`.
