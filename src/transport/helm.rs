@@ -39,6 +39,10 @@ impl Bell {
         })
     }
 
+    fn has_rung(&self) -> bool {
+        self.rung.load(Ordering::Acquire)
+    }
+
     /// Whether it has rung since the last time: what it rang for is seen by a turn that begins now.
     fn answer(&self) -> bool {
         self.rung.swap(false, Ordering::AcqRel)
@@ -113,15 +117,20 @@ impl fmt::Debug for Helm {
 }
 
 impl Helm {
-    /// Has the driver take a turn on this thread, unless it is at it on another one, has had many, or does not run here. Whether it had one.
+    /// Has the driver take a turn on this thread if something has rung for it, unless it is at it on another one, has had many, or does not run here.
+    /// Whether it had one.
     pub(super) fn help(&self) -> bool {
+        self.take_turn(Bell::has_rung)
+    }
+
+    fn take_turn(&self, is_due: impl FnOnce(&Bell) -> bool) -> bool {
         let mut post = {
             let mut seat = lock(&self.seat);
             let is_here = Handle::try_current().is_ok_and(|here| Some(here.id()) == seat.runtime);
             if seat.helps >= MOST_HELPS || seat.helped >= seat.max_turn || !is_here {
                 return false;
             }
-            let Some(post) = seat.post.take() else {
+            let Some(post) = seat.post.take_if(|post| is_due(&post.bell)) else {
                 return false;
             };
             seat.helps += 1;
@@ -398,11 +407,16 @@ mod tests {
             waker.expect("it has had a turn").wake();
         }
 
+        /// Whether or not it has rung.
+        fn help(&self) -> bool {
+            self.shared.helm.take_turn(|_| true)
+        }
+
         fn help_on_another_thread(&self) -> JoinHandle<bool> {
             let (shared, here) = (Arc::clone(&self.shared), Handle::current());
             std::thread::spawn(move || {
                 let _here = here.enter();
-                shared.helm.help()
+                shared.helm.take_turn(|_| true)
             })
         }
 
@@ -442,14 +456,32 @@ mod tests {
         assert!(!stage.shared.helm.help(), "before its task has begun");
         assert!(stage.poll().is_pending());
         for _ in 0..2 {
-            let helped = (0..100).filter(|_| stage.shared.helm.help()).count();
-            assert_eq!(helped, MOST_HELPS as usize);
-            stage.ring();
+            let helped = (0..100).filter(|_| {
+                stage.ring();
+                stage.shared.helm.help()
+            });
+            assert_eq!(helped.count(), MOST_HELPS as usize);
             assert!(stage.poll().is_pending());
         }
         assert_eq!(turns.load(Ordering::SeqCst), 3 + 2 * MOST_HELPS);
         drop(stage.steering);
         assert!(stage.dropped.load(Ordering::SeqCst) && !stage.shared.helm.help());
+    }
+
+    #[tokio::test]
+    async fn where_nothing_has_rung_there_is_nothing_to_help_with() {
+        let turns = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&turns);
+        let mut stage = Stage::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Poll::Pending
+        });
+        let had = || turns.load(Ordering::SeqCst);
+        assert!(stage.poll().is_pending() && had() == 1);
+        assert!(!stage.shared.helm.help() && had() == 1);
+        stage.ring();
+        assert!(stage.shared.helm.help() && had() == 2);
+        assert!(!stage.shared.helm.help() && had() == 2);
     }
 
     #[tokio::test]
@@ -466,11 +498,11 @@ mod tests {
         let had = || turns.load(Ordering::SeqCst);
         assert!(stage.poll().is_pending() && had() == 1);
         stage.ring();
-        assert!(stage.shared.helm.help() && had() == 2);
+        assert!(stage.help() && had() == 2);
         assert!(stage.poll().is_pending() && had() == 2, "seen to");
         stage.ring();
         assert!(stage.poll().is_pending() && had() == 3, "and this is not");
-        assert!(stage.shared.helm.help() && had() == 4);
+        assert!(stage.help() && had() == 4);
         assert!(stage.poll().is_pending() && had() == 5, "nor is its rest");
         assert!(stage.poll().is_pending() && had() == 5);
         assert_eq!(stage.woken(), 3);
@@ -537,9 +569,9 @@ mod tests {
         let (here, there) = (here.expect("a runtime"), there.expect("a runtime"));
         let mut stage = Stage::new(|| Poll::Pending);
         assert!(here.block_on(async { stage.poll() }).is_pending());
-        assert!(!stage.shared.helm.help(), "in no runtime");
-        assert!(!there.block_on(async { stage.shared.helm.help() }));
-        assert!(here.block_on(async { stage.shared.helm.help() }));
+        assert!(!stage.help(), "in no runtime");
+        assert!(!there.block_on(async { stage.help() }));
+        assert!(here.block_on(async { stage.help() }));
     }
 
     #[tokio::test]
@@ -554,9 +586,9 @@ mod tests {
             }
         });
         assert!(stage.poll().is_pending());
-        assert!(stage.shared.helm.help() && stage.is_dropped());
+        assert!(stage.help() && stage.is_dropped());
         assert_eq!(stage.woken(), 1);
-        assert!(!stage.shared.helm.help());
+        assert!(!stage.help());
         assert!(stage.poll().is_ready());
     }
 
@@ -568,7 +600,7 @@ mod tests {
             Poll::Pending
         });
         assert!(stage.poll().is_pending());
-        assert!(stage.shared.helm.help() && stage.is_dropped());
+        assert!(stage.help() && stage.is_dropped());
         assert!(stage.woken() == 1 && stage.poll().is_ready());
     }
 
@@ -579,7 +611,7 @@ mod tests {
         let helper = stage.help_on_another_thread();
         begins.recv().expect("a turn");
         assert!(stage.shared.helm.is_helped());
-        assert!(stage.poll().is_pending() && !stage.shared.helm.help());
+        assert!(stage.poll().is_pending() && !stage.help());
         assert_eq!(stage.woken(), 0);
         end.send(()).expect("it waits");
         assert!(helper.join().expect("no panic"));
