@@ -9,6 +9,9 @@ use super::sender::SendCredit;
 use super::stream::{Company, SendStream};
 use crate::wire::{Front, MESSAGE_CHARGE, Packed, Place, RecordKind, RecordWriter, StreamId};
 
+/// A block that lacks less than this part of what it may have is full enough. Arbitrary: a few messages of the longest that are copied.
+const NEARLY_FULL: usize = 16;
+
 /// What messages that follow one another may take.
 #[derive(Clone, Copy, Debug)]
 struct AlikeLimits {
@@ -128,6 +131,10 @@ impl BlockBuilder {
                 payload +=
                     self.take_alike((&mut *writer, &mut *credit), send, room, most, &mut member);
             }
+            if self.is_nearly_full(room, send) {
+                complete = true;
+                break;
+            }
             if payload >= quantum || !send.can_send(credit.left()) {
                 break;
             }
@@ -246,6 +253,13 @@ impl BlockBuilder {
         member.messages += taken.messages as u32;
         member.drained += queued;
         taken.payload
+    }
+
+    /// Whether it ends here, rather than that records in front of the queue are looked through for how many of them fit.
+    fn is_nearly_full(&self, room: usize, send: &SendStream) -> bool {
+        let left = room.saturating_sub(self.plain_len);
+        left < room / NEARLY_FULL
+            && matches!(send.queue.front_entry(), Some(Entry::Packed(packed)) if packed.plain_len() > left)
     }
 
     fn is_alike(&self, message: &Outgoing, limits: &AlikeLimits) -> bool {

@@ -11,8 +11,9 @@ use crate::wire::{MESSAGE_CHARGE, Packed, Payloads, RecordKind};
 /// Payloads up to this length are copied, into blocks and where they wait behind others, longer ones go out as they are: below it
 /// the copy costs less than one more slice in the write. Arbitrary within 512 to 4096.
 pub(super) const MAX_COPIED: usize = 1024;
-/// Bytes of records in one piece. Arbitrary: beyond some dozens of messages they cost no less each, and a block takes several.
-const MAX_PACKED: usize = 16 << 10;
+/// Bytes of records in one piece. Beyond some dozens of messages they cost no less each; a block of the usual length takes four, and has room
+/// for another message before them.
+const MAX_PACKED: usize = (16 << 10) - 512;
 /// The first room for records, in messages as long as the first one: many streams may have two or three that wait. Arbitrary.
 const FIRST_ROOM: usize = 8;
 
@@ -55,6 +56,8 @@ impl Outgoing {
 pub struct OutgoingQueue {
     entries: VecDeque<Entry>,
     messages: usize,
+    /// Bytes that likely follow the next message that comes to wait behind another.
+    expected: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -119,6 +122,7 @@ impl OutgoingQueue {
         Self {
             entries: VecDeque::new(),
             messages: 0,
+            expected: 0,
         }
     }
 
@@ -161,7 +165,8 @@ impl OutgoingQueue {
     fn begin_packed(&mut self, message: &Outgoing) -> bool {
         let room = match self.entries.back() {
             Some(Entry::One(last)) if last.may_be_packed() => {
-                FIRST_ROOM * (message.payload.len() + 3)
+                let expected = core::mem::take(&mut self.expected);
+                expected.max(FIRST_ROOM * (message.payload.len() + 3))
             }
             // It is full.
             Some(Entry::Packed(_)) => MAX_PACKED,
@@ -294,6 +299,11 @@ impl OutgoingQueue {
 
 #[cfg(feature = "transport")]
 impl OutgoingQueue {
+    /// So many bytes of messages likely come: room for them need not grow.
+    pub(crate) const fn expect(&mut self, bytes: usize) {
+        self.expected = bytes;
+    }
+
     /// Moves messages from the front to the end of `into`, which may take `room` bytes of a queue, or the next one whatever its length if `takes_any`; how many bytes
     /// that were.
     pub(crate) fn move_fitting(

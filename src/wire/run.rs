@@ -227,6 +227,10 @@ impl Packed {
     pub(crate) fn split_front(&mut self, front: Front) -> BytesMut {
         self.messages -= front.messages;
         self.payload -= front.payload;
+        if front.plain_len == self.records.len() {
+            // Nothing is left that would share its memory.
+            return core::mem::take(&mut self.records);
+        }
         self.records.split_to(front.plain_len)
     }
 

@@ -2,7 +2,9 @@
 
 use super::choose::texture_of;
 use super::{Sender, Wanted};
-use crate::control::{Backlog, Situation};
+use core::time::Duration;
+
+use crate::control::{Backlog, LinkRate, MAX_INLINE, Situation, Texture};
 use crate::session::path::Path;
 use crate::session::stream::Stream;
 use crate::units::Time;
@@ -10,6 +12,9 @@ use crate::units::Time;
 /// A queue of which this part is in use is taken to hold the application back: one that is drained faster than
 /// it is filled again is not full when a block is built. Arbitrary.
 const HELD_BACK: usize = 2;
+
+/// What a block that is cut to be encoded where it is driven may take, s: what is likely is off by some.
+const INLINE_SHARE: f64 = 0.9 * MAX_INLINE.as_micros() as f64 * 1e-6;
 
 /// What was sent since nothing waited, and how.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,8 +60,10 @@ impl Sender {
         let several = send.queue.len() > 1;
         self.period.held_back |= several && send.queued_bytes >= self.send_queue / HELD_BACK;
         self.period.may_grow = several && !self.period.held_back;
-        let block_len = if company.sensitive || !stream.policy.is_adaptive() {
+        let block_len = if company.sensitive {
             most
+        } else if !stream.policy.is_adaptive() {
+            self.inline_len(stream, most, path)
         } else {
             let backlog = Backlog {
                 plain_len: queued,
@@ -77,5 +84,36 @@ impl Sender {
             texture,
         };
         (block_len, wanted)
+    }
+
+    /// The longest block, up to `most` plain bytes, that the one arm of a stream's policy encodes where it is driven, if that is half of `most` and the link is no
+    /// slower than the arm: to leave the thread to others meanwhile, as for a longer one, takes longer than the part that is left. Over a history a cut costs little.
+    fn inline_len(&self, stream: &Stream, most: usize, path: &Path) -> usize {
+        let only = stream.policy.only(&self.arms);
+        let Some(arm) = only.map(|choice| self.arms[choice.arm]) else {
+            return most;
+        };
+        if !arm.history || stream.send.plain_len() <= most / 2 {
+            return most;
+        }
+        let likely = path
+            .known
+            .codecs
+            .likely_encode(arm, most, Texture::default());
+        if likely <= MAX_INLINE {
+            return most;
+        }
+        let on_link = match path.known.link.rate() {
+            LinkRate::About(rate) => {
+                let wire_len = most as f64 / self.inflight.ratio();
+                Duration::from_nanos(rate.nanos_for(wire_len) as u64)
+            }
+            LinkRate::AtLeast(_) | LinkRate::Unknown => Duration::ZERO,
+        };
+        let len = (most as f64 * INLINE_SHARE / likely.as_secs_f64()) as usize;
+        if len < most / 2 || on_link > likely {
+            return most;
+        }
+        len
     }
 }

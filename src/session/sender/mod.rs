@@ -577,7 +577,8 @@ impl Sender {
             let no_others = self.ready.is_empty();
             send.deficit = (send.deficit + QUANTUM).min(MAX_DEFICIT);
             if no_others && passed.is_empty() {
-                send.deficit = QUANTUM;
+                // Nobody else waits for a turn.
+                send.deficit = QUANTUM.max(isize::try_from(block_len).unwrap_or(isize::MAX));
             }
             let Some(quantum) = usize::try_from(send.deficit)
                 .ok()

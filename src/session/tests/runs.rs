@@ -143,3 +143,60 @@ fn a_message_that_is_too_long_is_where_it_ends() {
     assert_eq!(pair.a.session.send_all(id, &mut messages), closed);
     assert_eq!(messages.len(), 2);
 }
+
+/// Sends messages of 190 bytes, all at once, and says what the blocks before the last have of them in the mean, bytes.
+fn mean_block(pair: &mut Pair, id: StreamId, messages: usize) -> f64 {
+    let before = pair.a.session.stats().blocks_sent;
+    let mut queue: OutgoingQueue = (0..messages).map(|_| outgoing(vec![7; 190])).collect();
+    assert_eq!(pair.a.session.send_all(id, &mut queue), Ok(messages));
+    pair.settle();
+    let blocks = pair.a.session.stats().blocks_sent - before;
+    messages as f64 * 193.0 / blocks as f64
+}
+
+#[test]
+fn a_block_ends_with_records_that_stand_together_where_it_is_nearly_full() {
+    let config = config(PolicyConfig::None).send_queue(64 << 20);
+    let mut pair = Pair::new(&config.limits(Limits::default().window(32 << 20)));
+    let id = pair.open();
+    let mean = mean_block(&mut pair, id, 20_000) / f64::from(64 << 10);
+    assert!((0.93..=1.0).contains(&mean), "{mean} of its length");
+}
+
+/// .. as far as it is known how long that takes, and the link is as fast.
+#[test]
+fn blocks_of_one_arm_with_history_are_cut_to_be_encoded_where_they_are_driven() {
+    let policy = |text: &str| text.parse::<PolicyConfig>().expect("a policy");
+    let mean_of = |text, micros, link: Option<f64>| {
+        let config = config(policy(text)).send_queue(64 << 20);
+        let mut pair = Pair::new(&config.limits(Limits::default().window(32 << 20)));
+        if let Some(rate) = link {
+            pair.a.session.path.known.link.record_delivery(
+                rate as u64,
+                Duration::from_secs(1),
+                crate::control::Fed::Backlogged,
+            );
+        }
+        pair.a.encode_time = Duration::from_micros(micros);
+        let id = pair.open();
+        for _ in 0..20 {
+            mean_block(&mut pair, id, 2000);
+        }
+        mean_block(&mut pair, id, 20_000) / f64::from(64 << 10)
+    };
+    let is_whole = |mean: f64| (0.93..=1.0).contains(&mean);
+    let history = "zstd:-1+history";
+    let whole = mean_of(history, 60, None);
+    assert!(is_whole(whole), "{whole}: it takes no longer");
+    let cut = mean_of(history, 140, None);
+    assert!((0.45..0.93).contains(&cut), "{cut}");
+    let far = mean_of(history, 900, None);
+    assert!(is_whole(far), "{far}: it would take many cuts");
+    let on_slow_link = mean_of(history, 140, Some(1e4));
+    assert!(
+        is_whole(on_slow_link),
+        "{on_slow_link}: the link takes longer"
+    );
+    let alone = mean_of("zstd:-1", 140, None);
+    assert!(is_whole(alone), "{alone}: each stands by itself");
+}
