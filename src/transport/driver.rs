@@ -177,7 +177,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             put_off: None,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             timer_at: None,
-            wakers: Wakers::new(Waker::noop().clone()),
+            wakers: Wakers::new(Waker::noop()),
             sampled: None,
             steps_aside: steps_aside(),
             max_turn: max_turn(),

@@ -12,10 +12,10 @@ use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Wake;
 
 use tokio::runtime::{Handle, Id};
 
+use super::bell::Bell;
 use super::driver::max_turn;
 use super::shared::{Shared, lock};
 use crate::units::saturating_nanos;
@@ -25,44 +25,10 @@ const MOST_HELPS: u32 = 16;
 
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What wakes the driver's task, and remembers it: what a helper has seen to meanwhile need not be looked for again.
-struct Bell {
-    task: Waker,
-    rung: AtomicBool,
-}
-
-impl Bell {
-    fn new(task: &Waker) -> Arc<Self> {
-        Arc::new(Self {
-            task: task.clone(),
-            rung: AtomicBool::new(true),
-        })
-    }
-
-    fn has_rung(&self) -> bool {
-        self.rung.load(Ordering::Acquire)
-    }
-
-    /// Whether it has rung since the last time: what it rang for is seen by a turn that begins now.
-    fn answer(&self) -> bool {
-        self.rung.swap(false, Ordering::AcqRel)
-    }
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.store(true, Ordering::Release);
-        self.task.wake_by_ref();
-    }
-}
-
 /// The driver, and what rings for it.
 struct Post {
     driver: Driver,
+    /// Wakes the driver's task, and remembers it: what a helper has seen to meanwhile need not be looked for again.
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -158,7 +124,7 @@ impl Helm {
         };
         if let Some(Post { driver, bell, .. }) = over {
             drop(driver);
-            bell.task.wake_by_ref();
+            bell.task().wake_by_ref();
         }
         if let Some(task) = missed {
             task.wake();
@@ -284,7 +250,7 @@ impl Future for Steering {
             } else if seat.is_over {
                 return Poll::Ready(());
             } else if let Some(mut post) = seat.post.take() {
-                if !post.bell.task.will_wake(cx.waker()) {
+                if !post.bell.task().will_wake(cx.waker()) {
                     post = Post::new(post.driver, cx.waker());
                 }
                 post

@@ -8,6 +8,7 @@ mod address;
 mod aside;
 mod awake;
 mod batches;
+mod bell;
 mod buffers;
 mod clock;
 mod connection;
