@@ -577,8 +577,7 @@ impl Sender {
             let no_others = self.ready.is_empty();
             send.deficit = (send.deficit + QUANTUM).min(MAX_DEFICIT);
             if no_others && passed.is_empty() {
-                // Nobody else waits for a turn.
-                send.deficit = QUANTUM.max(isize::try_from(block_len).unwrap_or(isize::MAX));
+                send.deficit = QUANTUM;
             }
             let Some(quantum) = usize::try_from(send.deficit)
                 .ok()
