@@ -738,7 +738,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
         self.wakers.has_timer = has_budget_remaining();
         let fired = self.timer.as_mut().poll(cx).is_ready();
         if fired {
-            self.now = self.clock.now();
+            self.read_clock();
             self.timer_at = None;
         }
         fired

@@ -1,9 +1,9 @@
 //! How long the next block may grow, as the policy sees it.
 
-use super::choose::texture_of;
-use super::{Sender, Wanted};
 use core::time::Duration;
 
+use super::choose::texture_of;
+use super::{Sender, Wanted};
 use crate::control::{Backlog, LinkRate, MAX_INLINE, Situation, Texture};
 use crate::session::path::Path;
 use crate::session::stream::Stream;
@@ -14,7 +14,7 @@ use crate::units::Time;
 const HELD_BACK: usize = 2;
 
 /// What a block that is cut to be encoded where it is driven may take, s: what is likely is off by some.
-const INLINE_SHARE: f64 = 0.9 * MAX_INLINE.as_micros() as f64 * 1e-6;
+const INLINE_SECS: f64 = 0.9 * MAX_INLINE.as_micros() as f64 * 1e-6;
 
 /// What was sent since nothing waited, and how.
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,7 +110,7 @@ impl Sender {
             }
             LinkRate::AtLeast(_) | LinkRate::Unknown => Duration::ZERO,
         };
-        let len = (most as f64 * INLINE_SHARE / likely.as_secs_f64()) as usize;
+        let len = (most as f64 * INLINE_SECS / likely.as_secs_f64()) as usize;
         if len < most / 2 || on_link > likely {
             return most;
         }
