@@ -164,6 +164,7 @@ fn a_block_ends_with_records_that_stand_together_where_it_is_nearly_full() {
 }
 
 /// .. as far as it is known how long that takes, and the link is as fast.
+#[cfg(feature = "zstd")]
 #[test]
 fn blocks_of_one_arm_with_history_are_cut_to_be_encoded_where_they_are_driven() {
     let policy = |text: &str| text.parse::<PolicyConfig>().expect("a policy");
