@@ -3,12 +3,18 @@
 //! A driver that comes to read late, because its thread had no processor or other work, has not waited for the link in that time.
 //! What the thread did not sleep through is taken for such.
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod schedules;
+
 use core::time::Duration;
+use std::sync::Arc;
 use std::thread::ThreadId;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use self::schedules::Schedules;
 use crate::units::Time;
 
-/// Shorter waits are taken for what they look like: asking the system takes some 4 µs, since no file is kept open.
+/// Shorter waits are taken for what they look like: asking the system takes a µs or two.
 const LEAST_WAIT: Duration = Duration::from_micros(500);
 /// A reading is good as a beginning for so long, for the same reason.
 const REFRESH: Duration = Duration::from_millis(2);
@@ -22,19 +28,28 @@ struct Reading {
 }
 
 /// Reads the thread's time awake where the system says it, when a wait begins and when a long one ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Awake {
+    schedules: Arc<Schedules>,
     began: Option<Reading>,
     dry_since: Option<Time>,
 }
 
 impl Awake {
+    pub(super) fn new() -> Self {
+        Self {
+            schedules: Schedules::of_process(),
+            began: None,
+            dry_since: None,
+        }
+    }
+
     /// There is nothing to read.
     pub(super) fn on_dry(&mut self, now: Time) {
         self.dry_since = Some(now);
         let is_old = |reading: Reading| now.saturating_since(reading.at) >= REFRESH;
         if self.began.is_none_or(is_old) {
-            self.began = read(now);
+            self.began = self.read(now);
         }
     }
 
@@ -46,12 +61,20 @@ impl Awake {
         if waited < LEAST_WAIT {
             return Duration::ZERO;
         }
-        let (began, ended) = (self.began.take(), read(now));
+        let (began, ended) = (self.began.take(), self.read(now));
         self.began = ended;
         let awake = began
             .zip(ended)
             .and_then(|(began, ended)| began.until(ended));
         awake.unwrap_or_default().min(waited)
+    }
+
+    fn read(&self, at: Time) -> Option<Reading> {
+        Some(Reading {
+            at,
+            thread: std::thread::current().id(),
+            awake: self.schedules.awake()?,
+        })
     }
 }
 
@@ -62,21 +85,27 @@ impl Reading {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn read(at: Time) -> Option<Reading> {
-    use crate::thread::Schedule;
-
-    let schedule = Schedule::read(&Schedule::open()?)?;
-    Some(Reading {
-        at,
-        thread: std::thread::current().id(),
-        awake: schedule.running.saturating_add(schedule.ready),
-    })
-}
-
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn read(_: Time) -> Option<Reading> {
-    None
+use self::untold::Schedules;
+
+/// Elsewhere the system is not asked.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod untold {
+    use core::time::Duration;
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    pub(super) struct Schedules;
+
+    impl Schedules {
+        pub(super) fn of_process() -> Arc<Self> {
+            Arc::new(Self)
+        }
+
+        pub(super) const fn awake(&self) -> Option<Duration> {
+            None
+        }
+    }
 }
 
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
@@ -86,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_is_awake_and_one_that_sleeps_is_not() {
-        let (clock, mut awake) = (Clock::start(), Awake::default());
+        let (clock, mut awake) = (Clock::start(), Awake::new());
         let while_it = |awake: &mut Awake, wait: &dyn Fn(Time)| {
             // The reading before may be a part of it.
             awake.began = None;
@@ -112,7 +141,7 @@ mod tests {
 
     #[test]
     fn waits_that_are_short_or_end_on_another_thread_say_nothing() {
-        let mut awake = Awake::default();
+        let mut awake = Awake::new();
         assert_eq!(awake.on_read(Time::ZERO), Duration::ZERO);
         awake.on_dry(Time::ZERO);
         assert_eq!(awake.on_read(Time::ZERO + LEAST_WAIT / 2), Duration::ZERO);

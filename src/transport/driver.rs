@@ -172,7 +172,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             has_input: !input.is_empty(),
             input,
             input_ended: false,
-            awake: Awake::default(),
+            awake: Awake::new(),
             work: JoinSet::new(),
             put_off: None,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
