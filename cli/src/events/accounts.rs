@@ -113,6 +113,14 @@ pub(super) fn print(named: &Named) -> Result<(), Failure> {
     )?;
     table(
         named,
+        ["event", "accessed by", "rows", "times"],
+        |_, account| match account {
+            Account::Accessed { rows, times } => Some([rows.to_string(), times.to_string()]),
+            _ => None,
+        },
+    )?;
+    table(
+        named,
         ["event", "sampled of", "rows", "latest, least to most"],
         |unit, account| match account {
             Account::Sampled {

@@ -36,6 +36,50 @@ pub(crate) struct TopArguments {
 
 /// Columns from which on all is shown; terminals mostly begin with 80, for which there are fewer quantiles.
 const WIDE: u16 = 112;
+/// .. for the bytes of each stream, the medians of messages' times, and more of codecs than their ratio.
+const USUAL: u16 = 80;
+
+/// What there is room for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Columns {
+    Few,
+    Usual,
+    All,
+}
+
+impl Columns {
+    const fn of(width: u16) -> Self {
+        match width {
+            ..USUAL => Self::Few,
+            USUAL..WIDE => Self::Usual,
+            WIDE.. => Self::All,
+        }
+    }
+
+    /// All but those of bytes, where there are few.
+    fn of_stream<T>(self, all: [T; 7]) -> Vec<T> {
+        let all = all.into_iter().enumerate();
+        let shown = all.filter(|(at, _)| self != Self::Few || !matches!(at, 2 | 5));
+        shown.map(|(_, column)| column).collect()
+    }
+
+    /// So many of the first.
+    const fn of_codec(self) -> usize {
+        match self {
+            Self::Few => 2,
+            Self::Usual => 4,
+            Self::All => 5,
+        }
+    }
+
+    fn has_quantile(self, name: &str) -> bool {
+        match self {
+            Self::Few => name == "p99",
+            Self::Usual => matches!(name, "p50" | "p99"),
+            Self::All => true,
+        }
+    }
+}
 
 /// Where it is shown.
 enum View {
@@ -234,11 +278,11 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    let is_wide = frame.area().width >= WIDE;
-    let left = if is_wide {
-        Constraint::Percentage(55)
-    } else {
-        Constraint::Length(41)
+    let columns = Columns::of(frame.area().width);
+    let left = match columns {
+        Columns::Few => Constraint::Length(32),
+        Columns::Usual => Constraint::Length(41),
+        Columns::All => Constraint::Percentage(55),
     };
     let [stages_at, arms_at] = Layout::horizontal([left, Constraint::Min(0)]).areas(middle);
     let heading = format!(
@@ -250,9 +294,9 @@ fn draw(frame: &mut ratatui::Frame<'_>, shown: &Shown) {
     frame.render_widget(Paragraph::new(heading).style(bold), title);
     // But the frame and the headings.
     let room = usize::from(streams_at.height.saturating_sub(3));
-    frame.render_widget(streams(shown, room, is_wide), streams_at);
-    frame.render_widget(stages(figures, is_wide), stages_at);
-    frame.render_widget(arms(shown, is_wide), arms_at);
+    frame.render_widget(streams(shown, room, columns), streams_at);
+    frame.render_widget(stages(figures, columns), stages_at);
+    frame.render_widget(arms(shown, columns), arms_at);
     frame.render_widget(path(shown, path_at.width), path_at);
     let quiet = Style::new().fg(Color::DarkGray);
     let words = "q ends it, and switches events back to what they were";
@@ -276,7 +320,7 @@ fn table<'a>(
 }
 
 /// Those that there is `room` for, and how many there are.
-fn streams(shown: &Shown, room: usize, is_wide: bool) -> Table<'_> {
+fn streams(shown: &Shown, room: usize, columns: Columns) -> Table<'_> {
     let mut all: Vec<_> = shown.figures.streams.iter().collect();
     all.sort_by_key(|(_, stream)| std::cmp::Reverse(stream.sent_bytes + stream.received_bytes));
     let rate = |count| format!("{:.0}/s", per_second(count, shown.span));
@@ -286,11 +330,11 @@ fn streams(shown: &Shown, room: usize, is_wide: bool) -> Table<'_> {
             let [half, most] = [0.5, 0.99].map(|at| text::fine_time(times.at(at)));
             match times.messages() {
                 0 => "-".to_owned(),
-                _ if is_wide => format!("{half} / {most}"),
+                _ if columns == Columns::All => format!("{half} / {most}"),
                 _ => most,
             }
         };
-        Row::new([
+        let cells = [
             name.clone(),
             rate(stream.sent),
             bytes(stream.sent_bytes),
@@ -298,15 +342,17 @@ fn streams(shown: &Shown, room: usize, is_wide: bool) -> Table<'_> {
             rate(stream.received),
             bytes(stream.received_bytes),
             times(&stream.within),
-        ])
+        ];
+        Row::new(columns.of_stream(cells))
     });
-    let (acked, delivered, widths) = if is_wide {
+    let (acked, delivered, widths) = if columns == Columns::All {
         let widths = [0, 10, 12, 22, 10, 12, 25];
         ("acked after p50 / p99", "delivered after p50 / p99", widths)
     } else {
         ("acked p99", "delivered p99", [0, 9, 11, 9, 9, 11, 13])
     };
     let header = ["stream", "sent", "", acked, "received", "", delivered];
+    let (header, widths) = (columns.of_stream(header), columns.of_stream(widths));
     let rows: Vec<_> = rows.collect();
     let title = if rows.len() > room {
         format!(" streams: {room} of {}, by bytes ", rows.len())
@@ -316,10 +362,10 @@ fn streams(shown: &Shown, room: usize, is_wide: bool) -> Table<'_> {
     table(title, header, rows, &widths)
 }
 
-fn stages(figures: &Figures, is_wide: bool) -> Table<'_> {
+fn stages(figures: &Figures, columns: Columns) -> Table<'_> {
     let quantiles = || {
         let all = QUANTILES.into_iter();
-        all.filter(move |(name, _)| is_wide || matches!(*name, "p50" | "p99"))
+        all.filter(move |(name, _)| columns.has_quantile(name))
     };
     let rows = Stage::ALL.iter().filter_map(|stage| {
         let times = figures.stages.get(stage)?;
@@ -333,33 +379,26 @@ fn stages(figures: &Figures, is_wide: bool) -> Table<'_> {
 }
 
 /// By the part of all bytes that they were for.
-fn arms(shown: &Shown, is_wide: bool) -> Table<'_> {
+fn arms(shown: &Shown, columns: Columns) -> Table<'_> {
     let mut all: Vec<_> = shown.figures.arms.iter().collect();
     all.sort_by_key(|(_, made)| std::cmp::Reverse(made.plain));
     let plain: u64 = all.iter().map(|(_, made)| made.plain).sum();
     let rows = all.into_iter().map(|(arm, made)| {
         let ratio = (made.wire > 0).then(|| made.plain as f64 / made.wire as f64);
         let share = made.encode.as_secs_f64() / shown.span.as_secs_f64().max(1e-9);
-        let mut cells = vec![
+        let cells = [
             arm.to_string(),
-            format!("{:.0} %", 100.0 * made.plain as f64 / plain.max(1) as f64),
             text::ratio(ratio),
+            format!("{:.0} %", 100.0 * made.plain as f64 / plain.max(1) as f64),
             format!("{:.1} %", 100.0 * share),
+            format!("{:.0}/s", per_second(made.blocks, shown.span)),
         ];
-        if is_wide {
-            cells.push(format!("{:.0}/s", per_second(made.blocks, shown.span)));
-        }
-        Row::new(cells)
+        Row::new(cells.into_iter().take(columns.of_codec()))
     });
-    let header = ["codec", "bytes", "ratio", "time", "blocks"];
-    let columns = if is_wide { 5 } else { 4 };
-    let widths = &[0, 5, 7, 6, 8][..columns];
-    table(
-        " codecs ",
-        header[..columns].to_vec(),
-        rows.collect(),
-        widths,
-    )
+    let header = ["codec", "ratio", "bytes", "time", "blocks"];
+    let widths = &[0, 7, 5, 6, 8][..columns.of_codec()];
+    let header = header.into_iter().take(columns.of_codec());
+    table(" codecs ", header, rows.collect(), widths)
 }
 
 fn path(shown: &Shown, width: u16) -> Paragraph<'_> {
@@ -502,35 +541,29 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_of_80_columns_cuts_no_heading() {
+    fn terminals_of_60_columns_and_more_cut_no_heading() {
         let mut shown = shown(Ok(Vec::new()));
         let longest = Arm::new(CodecId::ZSTD, -3).with_history();
         shown.figures.arms.insert(longest, ArmFigures::default());
-        for (width, headings) in [
-            (80, &["acked p99", "delivered p99"][..]),
-            (
-                WIDE,
-                &[
-                    "acked after p50 / p99",
-                    "delivered after p50 / p99",
-                    "p90",
-                    "blocks",
-                ],
-            ),
-        ] {
+        let usual = ["p50", "100 %", "time", "acked p99", "delivered p99"];
+        let all = [
+            "acked after p50 / p99",
+            "delivered after p50 / p99",
+            "p90",
+            "blocks",
+        ];
+        for (width, headings) in [(60, &usual[3..]), (USUAL, &usual), (WIDE, &all)] {
             let screen = screen(&shown, width);
             println!("{screen}");
-            let all = [
+            let always = [
                 "queued to encoded",
                 "received to delivered",
                 "received",
                 "p99",
                 "zstd:-3+history",
-                "100 %",
                 "ratio",
-                "time",
             ];
-            for heading in all.iter().chain(headings) {
+            for heading in always.iter().chain(headings) {
                 assert!(screen.contains(heading), "{heading} in {width} columns");
             }
         }
