@@ -18,6 +18,8 @@ mod lab;
 mod load;
 #[cfg(target_os = "linux")]
 mod monitor;
+#[cfg(target_os = "linux")]
+mod others;
 #[cfg(unix)]
 mod process;
 mod rate;

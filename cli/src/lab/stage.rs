@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tautline::relay::{LinkConfig, Relay, RelayAddr};
-use tautline::transport::load::{LoadReader, LoadSource};
-use tautline::units::{BytesPerSec, Time};
+use tautline::units::BytesPerSec;
 use tokio::sync::mpsc;
 
 use super::folder::RunFile;
@@ -18,9 +17,10 @@ use super::protocol::{Driven, Order, Sample, Setup, Word};
 use super::scenario::{Carrier, ChangeSpec, LinkSpec, Scenario};
 use super::traffic;
 use super::watch::Watch;
-use crate::bench::clock::{monotonic_nanos, processor_nanos};
+use crate::bench::clock::monotonic_nanos;
 use crate::failure::Failure;
 use crate::load::interrupted;
+use crate::others::Others;
 use crate::rate::Rate;
 use crate::report::lab::{self, NodeTaken, Run, Traffic};
 
@@ -483,30 +483,6 @@ impl Stage<'_> {
             traffic,
             ..Run::default()
         }
-    }
-}
-
-/// What others than this process have taken of the processors that it may use.
-struct Others(Option<(LoadReader, u64, u64)>);
-
-impl Others {
-    fn begin() -> Self {
-        let reader = LoadReader::open(LoadSource::Node, Path::new("/")).ok();
-        Self(reader.and_then(|mut reader| {
-            let at = monotonic_nanos();
-            reader.read(Time::from_nanos(at)).ok()?;
-            Some((reader, at, processor_nanos()))
-        }))
-    }
-
-    /// Seconds of processor time since then; the nodes' is part of it. `None` where the system does not say.
-    fn end(self) -> Option<f64> {
-        let (mut reader, began, own) = self.0?;
-        let at = monotonic_nanos();
-        let load = reader.read(Time::from_nanos(at)).ok()??;
-        let seconds = at.saturating_sub(began) as f64 / 1e9;
-        let busy = load.get() * reader.processors().get() * seconds;
-        Some(busy - processor_nanos().saturating_sub(own) as f64 / 1e9)
     }
 }
 

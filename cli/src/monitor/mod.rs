@@ -21,6 +21,7 @@ use tautline::units::Time;
 use crate::events::MessageGauges;
 use crate::failure::{Failure, say, tell};
 use crate::load::life::unless_over;
+use crate::others::Others;
 
 /// How often samples are written, and lines are printed.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -397,19 +398,29 @@ pub(crate) fn unix_nanos(since: Time) -> u64 {
     now.saturating_sub(since.as_nanos())
 }
 
+/// What others may take of the processors while penalties are measured. Arbitrary: two threads that compute, on two processors, made loads from the last cache
+/// look a third to a half slower.
+const MOST_OF_OTHERS: f64 = 0.1;
+
 /// What misses cost here; said on stderr where stdout is a recording.
 fn measure(is_stdout: bool) -> Result<Option<Calibration>, Failure> {
     let Some(sizes) = CacheSizes::of_system(Path::new("/")) else {
         tell!("tautline: not calibrated: the system does not say how large its caches are");
         return Ok(None);
     };
-    let pace = Pace::new(FLUSH);
+    let (pace, others) = (Pace::new(FLUSH), Others::begin());
     let calibration = calibrate(sizes, || pace.now().saturating_since(Time::ZERO));
     let said = report::calibration(sizes, &calibration);
     if is_stdout {
         tell!("{said}");
     } else {
         say!("{said}")?;
+    }
+    if let Some(taken) = others.share().filter(|taken| *taken > MOST_OF_OTHERS) {
+        tell!(
+            "tautline: penalties may be far off: others took {:.0} % of all processor time while they were measured",
+            100.0 * taken
+        );
     }
     Ok(Some(calibration))
 }
