@@ -213,7 +213,7 @@ fn a_real_recording_is_replayed_as_it_was() {
         lost: 0,
     };
     let flushed = output
-        .finish(live.store(), live.layout(), &end)
+        .finish(live.store(), live.layout(), Some(&end))
         .expect("room");
     assert_eq!((flushed.samples, flushed.lost), (40, 0));
 

@@ -343,7 +343,28 @@ fn a_recording_is_written_in_each_format_and_replayed() {
     let recorded = std::fs::read_to_string(&recorded).expect("the recording");
     assert_eq!(rows - 1, recorded.lines().count() - 2);
     assert!(!text(&output.stderr).contains("a.jsonl"));
-    // What is not all of it is said not to be.
+    // What it took is what it had taken.
+    let jsonl = folder.path().join("c.jsonl");
+    let replay = |from: &Path| {
+        let arguments = [
+            "monitor",
+            "--replay",
+            as_text(from),
+            "--out",
+            as_text(&jsonl),
+        ];
+        let output = run(&arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let content = std::fs::read_to_string(&jsonl).expect("the replay");
+        (content, text(&output.stderr))
+    };
+    let (content, _) = replay(&folder.path().join("a.jsonl"));
+    let end = |content: &str| -> serde_json::Value {
+        serde_json::from_str(content.lines().next_back().expect("an end")).expect("JSON")
+    };
+    assert!(end(&recorded)["probe_ns"].is_u64(), "{recorded}");
+    assert_eq!(end(&content), end(&recorded));
+    // What is not all of it is said not to be, and is not when it is written again.
     let (whole, _end) = recorded.trim_end().rsplit_once('\n').expect("lines");
     let cut = folder.path().join("cut.jsonl");
     for (content, said) in [
@@ -351,10 +372,9 @@ fn a_recording_is_written_in_each_format_and_replayed() {
         (whole[..whole.len() - 9].to_owned(), "its last line is cut"),
     ] {
         std::fs::write(&cut, content).expect("room");
-        let output = run(&["monitor", "--replay", as_text(&cut)]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let err = text(&output.stderr);
+        let (content, err) = replay(&cut);
         assert!(err.contains("cut.jsonl") && err.contains(said), "{err}");
+        assert!(end(&content)["end"].is_null(), "{content}");
     }
 }
 

@@ -146,7 +146,7 @@ impl Counting {
         };
         let layout = self.monitor.layout();
         self.output
-            .finish(self.monitor.store(), layout, &epilogue)?;
+            .finish(self.monitor.store(), layout, Some(&epilogue))?;
         let mut counted = Vec::new();
         for totals in self.monitor.totals() {
             let node = nodes

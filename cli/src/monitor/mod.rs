@@ -13,11 +13,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use tautline::pmu::{
     CacheSizes, Calibration, Counters, Epilogue, EventSets, Exposition, Gauge, ModelFile, Monitor,
-    MonitorConfig, Names, Notice, Output, OutputError, Pace, Perf, Preamble, ProbeEffect,
-    PrometheusServer, RecordFormat, Recording, TAKE_AFTER, calibrate, generic_names,
+    MonitorConfig, Names, Notice, Output, OutputError, Pace, Perf, Preamble, PrometheusServer,
+    RecordFormat, Recording, TAKE_AFTER, calibrate, generic_names,
 };
 use tautline::units::Time;
 
+use crate::bench::clock::monotonic_nanos;
 use crate::events::MessageGauges;
 use crate::failure::{Failure, say, tell};
 use crate::load::life::unless_over;
@@ -290,7 +291,12 @@ fn count(
         probe.missed = monitor.lost();
     }
     let interrupts = by_kernel.and_then(|samples| samples.share());
-    let written = recorder.finish(&monitor, Some(probe), interrupts);
+    let epilogue = Epilogue {
+        probe: Some(probe),
+        interrupts,
+        lost: 0,
+    };
+    let written = recorder.finish(&monitor, Some(epilogue));
     result?;
     let said = report::probe(beginning, probe, by_kernel);
     if is_stdout {
@@ -471,7 +477,7 @@ fn replay(
     } else if recording.epilogue().is_none() {
         tell!("tautline: {name}: {NO_END}");
     }
-    let preamble = recording.preamble().clone();
+    let (preamble, epilogue) = (recording.preamble().clone(), recording.epilogue());
     let mut monitor = recording.monitor(|mut config| {
         for event in &arguments.require {
             config = config.require(event);
@@ -480,12 +486,19 @@ fn replay(
     })?;
     report::missing_in_recording(&preamble.missing, &monitor);
     let mut recorder = Recorder::begin(arguments, format, &monitor, &preamble)?;
-    while !is_interrupted.load(Ordering::Relaxed) && monitor.replay_tick() {
-        if monitor.ticks() % 64 == 0 {
-            recorder.flush(&monitor, Time::ZERO)?;
+    let is_whole = loop {
+        if is_interrupted.load(Ordering::Relaxed) {
+            break false;
         }
-    }
-    recorder.finish(&monitor, None, None)?;
+        if !monitor.replay_tick() {
+            break true;
+        }
+        if monitor.ticks() % 64 == 0 {
+            recorder.flush(&monitor, Time::from_nanos(monotonic_nanos()))?;
+        }
+    };
+    // What had no end, or comes to none, has none when it is read again.
+    recorder.finish(&monitor, epilogue.filter(|_| is_whole))?;
     if arguments.out.as_deref() == Some(Path::new("-")) {
         return Ok(());
     }
@@ -578,18 +591,12 @@ impl Recorder {
     fn finish<C: Counters>(
         self,
         monitor: &Monitor<C>,
-        probe: Option<ProbeEffect>,
-        interrupts: Option<f64>,
+        epilogue: Option<Epilogue>,
     ) -> Result<(), Failure> {
         let Some(output) = self.output else {
             return Ok(());
         };
-        let epilogue = Epilogue {
-            probe,
-            interrupts,
-            lost: 0,
-        };
-        let flushed = output.finish(monitor.store(), monitor.layout(), &epilogue);
+        let flushed = output.finish(monitor.store(), monitor.layout(), epilogue.as_ref());
         let flushed = flushed.map_err(|error| match failure(&error) {
             Failure::Error(text) => {
                 Failure::Error(format!("{text}; samples since then are not in the file"))

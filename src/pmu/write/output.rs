@@ -164,7 +164,7 @@ impl Output {
         Ok(self.flushed)
     }
 
-    /// Writes the rest, and what comes last.
+    /// Writes the rest, and what comes last; without that, a recording that was not brought to its end.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Output {
         mut self,
         store: &Store,
         layout: &Layout,
-        epilogue: &Epilogue,
+        epilogue: Option<&Epilogue>,
     ) -> Result<Flushed, OutputError> {
         let flushed = self.write_rest(store, layout, epilogue);
         if flushed.is_err() {
@@ -186,14 +186,16 @@ impl Output {
         &mut self,
         store: &Store,
         layout: &Layout,
-        epilogue: &Epilogue,
+        epilogue: Option<&Epilogue>,
     ) -> Result<Flushed, OutputError> {
         self.flush(store, layout)?;
-        let epilogue = Epilogue {
-            lost: self.flushed.lost,
-            ..*epilogue
-        };
-        self.encoder.finish(&epilogue, &mut self.pending);
+        if let Some(epilogue) = epilogue {
+            let epilogue = Epilogue {
+                lost: epilogue.lost.saturating_add(self.flushed.lost),
+                ..*epilogue
+            };
+            self.encoder.finish(&epilogue, &mut self.pending);
+        }
         self.write_pending()?;
         self.patch()?;
         Ok(self.flushed)

@@ -227,7 +227,7 @@ fn an_output_goes_on_where_it_stopped_and_counts_what_it_lost() {
     );
     assert_eq!(output.flush(&store, &layout).unwrap(), flushed);
     let end = output
-        .finish(&store, &layout, &Epilogue::default())
+        .finish(&store, &layout, Some(&Epilogue::default()))
         .unwrap();
     assert_eq!(end, flushed);
     let after = fs::read_to_string(&path).unwrap();
