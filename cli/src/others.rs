@@ -7,7 +7,7 @@ use tautline::units::Time;
 
 use crate::bench::clock::{monotonic_nanos, processor_nanos};
 
-/// What others than this process have taken of the processors that it may use.
+/// What others than this process, its children among them, have taken of the processors that it may use.
 pub(crate) struct Others(Option<Begun>);
 
 struct Begun {

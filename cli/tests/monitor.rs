@@ -155,6 +155,10 @@ fn penalties_are_calibrated_and_the_stack_is_drawn_or_it_is_said_what_is_missing
             let cycles: f64 = cycles.parse().expect("a number");
             assert!(cycles.is_finite() && cycles >= 0.0, "{penalties}");
         }
+        // Of few processors who is busy takes enough to be said.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let said = err.contains("penalties may be far off: others took");
+        assert!(processors > 4 || said, "{err}");
     } else {
         assert!(
             err.contains("not calibrated: the system does not say"),
