@@ -89,6 +89,10 @@ impl CodecKnowledge {
     /// Takes in a block that was sent, and says what its level was; of one that `is_paired` a shadow will say it.
     pub(crate) fn record_sent(&mut self, sample: &Sample, is_paired: bool) -> Option<f32> {
         self.speed.record(sample);
+        let known = Some(&self.model).filter(|_| Speed::is_paced_by(sample));
+        if let Some(expected) = known.and_then(|known| known.expected_factor(sample, self.speed)) {
+            self.speed.record_pace(sample, expected);
+        }
         self.model.record_sent(sample, is_paired, None, self.speed)
     }
 

@@ -19,10 +19,12 @@
 
 mod added;
 mod expect;
+mod speed;
 
 use self::added::Added;
 use self::expect::KnownLevel;
 pub(crate) use self::expect::{Content, Expected, Known, Models};
+pub(crate) use self::speed::Speed;
 use crate::codecs::{Arm, Length, Typical, typical, typical_dictionary_level, typical_level};
 use crate::control::Texture;
 use crate::few::push_few;
@@ -70,10 +72,6 @@ const MOST_SAMPLES: f32 = 1e6;
 /// Arbitrary, both.
 const CHANGE: f32 = 0.35;
 const CHANGE_OF: f32 = 0.2;
-/// Weight of a new time in the machine's speed, on the logarithm: it hardly changes. Arbitrary.
-const SPEED_GAIN: f32 = 0.1;
-/// Machines are at most so many times as fast or slow as the table's. Arbitrary, beyond any in use.
-const MOST_SPEED: f32 = 50.0;
 /// Times of other streams' blocks count as so many of a stream's own at most. Arbitrary: a single one, which may be off
 /// by half, must not count for more than many.
 const MOST_INHERITED: f32 = 3.0;
@@ -184,9 +182,11 @@ pub(crate) struct ArmModel {
     strength: f32,
     /// Shadow encodes that the strength was learned from.
     strengths: f32,
-    /// Factor on the typical time to encode, and samples.
+    /// Factor on the typical time to encode, and samples, when it was timed last.
     encode: f32,
     encodes: f32,
+    /// .. which was at this pace of all arms ([`Speed::pace`]).
+    pace: f32,
     /// Factor on the typical time to decode on this machine, and samples.
     decode: f32,
     decodes: f32,
@@ -272,22 +272,6 @@ pub(crate) struct Model {
     classes: Vec<ClassModel>,
 }
 
-/// How fast this machine is against the one of the typical table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Speed {
-    encode: f32,
-    decode: f32,
-}
-
-impl Default for Speed {
-    fn default() -> Self {
-        Self {
-            encode: 1.0,
-            decode: 1.0,
-        }
-    }
-}
-
 fn time_factor(nanos: u64, typical: f64) -> Option<f32> {
     let factor = (nanos as f64 / typical) as f32;
     (factor.is_finite() && factor > 0.0).then_some(factor)
@@ -323,27 +307,6 @@ fn learn_time(factor: &mut f32, samples: &mut f32, sample: f32) {
         sample
     };
     learn(factor, samples, sample.clamp(1e-3, 1e4), TIME_GAIN);
-}
-
-impl Speed {
-    /// Takes in a time that an arm other than identity took.
-    pub(crate) fn record(&mut self, sample: &Sample) {
-        let typical = &sample.typical;
-        let follow = |speed: &mut f32, factor: Option<f32>| {
-            if let Some(factor) = factor {
-                let bounded = factor.clamp(*speed / MAX_TIME_JUMP, *speed * MAX_TIME_JUMP);
-                let change = (bounded / *speed).powf(SPEED_GAIN);
-                *speed = (*speed * change).clamp(1.0 / MOST_SPEED, MOST_SPEED);
-            }
-        };
-        follow(
-            &mut self.encode,
-            time_factor(sample.encode_nanos, typical.encode_nanos),
-        );
-        if let Some(nanos) = sample.decode_nanos {
-            follow(&mut self.decode, time_factor(nanos, typical.decode_nanos));
-        }
-    }
 }
 
 impl ClassModel {
@@ -384,8 +347,9 @@ impl ClassModel {
                 typical,
                 strength: inherited.map_or(typical, |known| known.strength),
                 strengths: 0.0,
-                encode: inherited.map_or(speed.encode, |known| known.encode),
+                encode: inherited.map_or(speed.encode, |known| known.encode_factor(speed)),
                 encodes: of(|known| known.encodes),
+                pace: speed.pace,
                 decode: inherited.map_or(speed.decode, |known| known.decode),
                 decodes: of(|known| known.decodes),
                 measured_at: Time::ZERO,
@@ -438,7 +402,15 @@ impl ClassModel {
 }
 
 impl ArmModel {
-    fn learn_times(&mut self, sample: &Sample) {
+    /// The factor on its typical time to encode: less than when it was timed, if all arms have become faster since. (If they have become
+    /// slower, that may be the one in use alone; an arm that is tried shows it itself, one that is not never does.)
+    fn encode_factor(&self, speed: Speed) -> f32 {
+        self.encode * (speed.pace / self.pace).min(1.0)
+    }
+
+    fn learn_times(&mut self, sample: &Sample, speed: Speed) {
+        self.encode = self.encode_factor(speed);
+        self.pace = speed.pace;
         let typical = &sample.typical;
         if let Some(factor) = time_factor(sample.encode_nanos, typical.encode_nanos) {
             learn_time(&mut self.encode, &mut self.encodes, factor);
@@ -543,6 +515,12 @@ impl Model {
         self.class(class)?.arm(arm)
     }
 
+    /// The factor on its typical time that the arm of this block was expected to take to encode it; `None` if it was never timed.
+    pub(crate) fn expected_factor(&self, sample: &Sample, speed: Speed) -> Option<f32> {
+        let known = self.arm(sample.class, sample.arm)?;
+        (known.encodes > 0.0).then(|| known.encode_factor(speed))
+    }
+
     /// How long `arm`, of which this is typical, will likely take for a block of `class`, ns.
     pub(crate) fn likely_encode_nanos(
         &self,
@@ -552,7 +530,7 @@ impl Model {
         speed: Speed,
     ) -> f64 {
         let measured = self.arm(class, arm).filter(|arm| arm.encodes > 0.0);
-        let factor = measured.map_or(speed.encode, |arm| arm.encode);
+        let factor = measured.map_or(speed.encode, |arm| arm.encode_factor(speed));
         typical.encode_nanos * f64::from(factor)
     }
 }
@@ -586,7 +564,7 @@ impl Model {
         }
         let blocks = class.blocks;
         let model = class.arm_mut(arm, typical, inherited, speed);
-        model.learn_times(sample);
+        model.learn_times(sample, speed);
         model.measured_block = blocks;
         let strength = model.strength.max(LEAST_STRENGTH);
         if sample.class.history {
@@ -710,7 +688,7 @@ impl Model {
         let blocks = class.blocks;
         let usual = class.level.max(LEAST_LEVEL);
         let model = class.arm_mut(arm, typical, inherited, speed);
-        model.learn_times(sample);
+        model.learn_times(sample, speed);
         model.measured_block = blocks;
         let Some(of_one) = sample.level(1.0) else {
             return sent.level;

@@ -300,7 +300,7 @@ impl<'a> Known<'a> {
         let (encode, doubt) = match timed {
             Some(model) => {
                 let doubt = TYPICAL_TIME_DEVIATION / (1.0 + f64::from(model.encodes));
-                (f64::from(model.encode), doubt)
+                (f64::from(model.encode_factor(self.speed)), doubt)
             }
             None => (f64::from(self.speed.encode), TYPICAL_TIME_DEVIATION),
         };
