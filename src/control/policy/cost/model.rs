@@ -515,10 +515,15 @@ impl Model {
         self.class(class)?.arm(arm)
     }
 
-    /// The factor on its typical time that the arm of this block was expected to take to encode it; `None` if it was never timed.
-    pub(crate) fn expected_factor(&self, sample: &Sample, speed: Speed) -> Option<f32> {
-        let known = self.arm(sample.class, sample.arm)?;
+    /// The factor on `arm`'s typical time to encode a block of `class`; `None` if it was never timed there.
+    fn timed_factor(&self, class: BlockClass, arm: Arm, speed: Speed) -> Option<f32> {
+        let known = self.arm(class, arm)?;
         (known.encodes > 0.0).then(|| known.encode_factor(speed))
+    }
+
+    /// .. that of this block was expected to take.
+    pub(crate) fn expected_factor(&self, sample: &Sample, speed: Speed) -> Option<f32> {
+        self.timed_factor(sample.class, sample.arm, speed)
     }
 
     /// How long `arm`, of which this is typical, will likely take for a block of `class`, ns.
@@ -529,8 +534,7 @@ impl Model {
         typical: &Typical,
         speed: Speed,
     ) -> f64 {
-        let measured = self.arm(class, arm).filter(|arm| arm.encodes > 0.0);
-        let factor = measured.map_or(speed.encode, |arm| arm.encode_factor(speed));
+        let factor = self.timed_factor(class, arm, speed).unwrap_or(speed.encode);
         typical.encode_nanos * f64::from(factor)
     }
 }
