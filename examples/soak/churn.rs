@@ -42,8 +42,8 @@ pub(crate) struct Tally {
     pub(crate) streams_ended: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) faults: AtomicU64,
-    /// Connections that a cut ended while they were begun, so that no connector has them, or that were dropped before they were used,
-    /// since the soak was over ..
+    /// Connections that a cut ended while they were begun, so that no connector has them, or that were dropped before anything came
+    /// back: what was sent on them may not have come ..
     begun_in_vain: AtomicU64,
     /// .. and those that the accepting side had and that nobody used: no more than these.
     never_used: AtomicU64,
@@ -217,7 +217,7 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<(), Failure> {
     result.and_then(|()| soak.tally.check())
 }
 
-fn joined(done: Result<Result<(), Failure>, tokio::task::JoinError>) -> Result<(), Failure> {
+fn joined<T>(done: Result<Result<T, Failure>, tokio::task::JoinError>) -> Result<T, Failure> {
     done.unwrap_or_else(|error| Err(failed("a task", &error)))
 }
 
@@ -262,6 +262,10 @@ async fn serve(soak: Arc<Soak>, listener: Listener) -> Result<(), Failure> {
 }
 
 async fn echo(soak: Arc<Soak>, connection: Connection) -> Result<(), Failure> {
+    // One that a cut ended before it had said whose it is may have been to carry a session on: its connector tries again.
+    if connection.established().await.is_err() {
+        return Ok(());
+    }
     let mut streams = JoinSet::new();
     let mut is_used = false;
     loop {
@@ -329,8 +333,9 @@ async fn connect_again_and_again(
                 rng.fork(),
             ));
         }
+        let mut is_used = false;
         while let Some(done) = slots.join_next().await {
-            joined(done)?;
+            is_used |= joined(done)?;
         }
         // Most are closed, some dropped.
         if rng.u8(..4) > 0 {
@@ -338,20 +343,21 @@ async fn connect_again_and_again(
                 .close()
                 .await
                 .map_err(|error| failed("a close", &error))?;
-        } else if budget.load(Relaxed) == most {
+        } else if !is_used {
             soak.tally.begun_in_vain.fetch_add(1, Relaxed);
         }
     }
     Ok(())
 }
 
-/// One stream after another.
+/// One stream after another; whether anything came back on one.
 async fn open_again_and_again(
     soak: Arc<Soak>,
     connection: Connection,
     budget: Arc<AtomicU64>,
     mut rng: Rng,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
+    let mut is_used = false;
     while !soak.tally.stops() && budget.load(Relaxed) > 0 {
         let policy = soak.policies[rng.usize(..soak.policies.len())];
         let config = StreamConfig::default()
@@ -365,15 +371,17 @@ async fn open_again_and_again(
         // Most lives are short.
         let most = 1 << rng.u32(1..11);
         let messages = rng.u64(1..=most);
-        match rng.u8(..16) {
+        let kind = rng.u8(..16);
+        match kind {
             0 => ask(&soak, &stream, messages, &mut rng).await?,
             1 => leave(&soak, stream, messages, &mut rng).await?,
             _ => exchange(&soak, &stream, messages, &mut rng).await?,
         }
+        is_used |= kind != 1;
         soak.tally.streams_ended.fetch_add(1, Relaxed);
         let _ = budget.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(messages)));
     }
-    Ok(())
+    Ok(is_used)
 }
 
 impl Soak {
