@@ -684,11 +684,6 @@ impl LinkEstimator {
         bound.map_or(LinkRate::Unknown, LinkRate::AtLeast)
     }
 
-    /// Whether it has shown its rate under backlog.
-    pub(crate) const fn was_busy(&self) -> bool {
-        self.busy_rate.is_some()
-    }
-
     /// Whether it was seen to carry so much that it is the ends that are slow, mostly.
     pub(crate) fn is_fast(&self) -> bool {
         let known = self.busy_rate.or(self.bound());

@@ -620,7 +620,7 @@ impl Inflight {
             self.train = None;
             if delivery.receiver_bound {
                 delivery.fed.and(Fed::Overlapping)
-            } else if delivery.queued && delivery.fed != Fed::Idle && link.was_busy() {
+            } else if delivery.queued && delivery.fed != Fed::Idle {
                 Fed::Backlogged
             } else {
                 delivery.fed

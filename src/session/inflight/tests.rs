@@ -104,14 +104,17 @@ fn a_block_that_was_there_and_back_sooner_than_any_probe_is_the_least_round_trip
     assert!(shown < 10.0 * RATE, "{shown}");
 }
 
-/// What a link of 1 MB/s is taken for that was taken for twice that, where blocks of 1 ms each leave so many ahead of the one that arrives, or `pause` later.
-fn under_way(ahead: usize, pause: Duration) -> f64 {
+/// What a link of 1 MB/s is taken for that was taken for twice that, if it `was_known`, where blocks of 1 ms each leave so many ahead of the one that
+/// arrives, or `pause` later.
+fn under_way(was_known: bool, ahead: usize, pause: Duration) -> LinkRate {
     const LEN: usize = 1000;
     let micros = Duration::from_micros;
     let (way, on_link) = (micros(800), micros(1000));
     let mut inflight = Inflight::default();
     let mut link = LinkEstimator::default();
-    link.record_delivery(200_000, micros(100_000), Fed::Backlogged);
+    if was_known {
+        link.record_delivery(200_000, micros(100_000), Fed::Backlogged);
+    }
     let mut rtt = RttEstimator::default();
     inflight.on_probe(1, 0, 20);
     let mut now = Time::from_nanos(1_000_000);
@@ -150,16 +153,25 @@ fn under_way(ahead: usize, pause: Duration) -> f64 {
                 .expect("of what was sent");
         }
     }
-    link.link_rate().expect("it is known").get()
+    link.rate()
 }
 
 #[test]
 fn blocks_that_wait_for_others_on_the_link_show_its_rate() {
-    let queued = under_way(3, Duration::ZERO);
-    assert!((queued / 1e6 - 1.0).abs() < 0.05, "{queued}");
+    let is_about = |rate, megabytes: f64| match rate {
+        LinkRate::About(rate) => (rate.get() / 1e6 / megabytes - 1.0).abs() < 0.05,
+        _ => false,
+    };
+    for was_known in [false, true] {
+        let queued = under_way(was_known, 3, Duration::ZERO);
+        assert!(is_about(queued, 1.0), "{was_known}: {queued:?}");
+    }
     // Nothing is on the link for a quarter of the time.
-    let paced = under_way(2, Duration::from_micros(500));
-    assert!((paced / 2e6 - 1.0).abs() < 0.05, "{paced}");
+    let pause = Duration::from_micros(500);
+    let paced = under_way(true, 2, pause);
+    assert!(is_about(paced, 2.0), "{paced:?}");
+    let paced = under_way(false, 2, pause);
+    assert!(!matches!(paced, LinkRate::About(_)), "{paced:?}");
 }
 
 #[test]
