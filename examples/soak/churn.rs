@@ -322,8 +322,8 @@ async fn connect_again_and_again(
             continue;
         };
         soak.tally.connections.fetch_add(1, Relaxed);
-        let most = rng.u64(1..2 * soak.plan.messages_per_connection.max(1));
-        let budget = Arc::new(AtomicU64::new(most));
+        let messages = rng.u64(1..2 * soak.plan.messages_per_connection.max(1));
+        let budget = Arc::new(AtomicU64::new(messages));
         let mut slots = JoinSet::new();
         for _ in 0..streams {
             slots.spawn(open_again_and_again(
@@ -371,13 +371,17 @@ async fn open_again_and_again(
         // Most lives are short.
         let most = 1 << rng.u32(1..11);
         let messages = rng.u64(1..=most);
-        let kind = rng.u8(..16);
-        match kind {
-            0 => ask(&soak, &stream, messages, &mut rng).await?,
-            1 => leave(&soak, stream, messages, &mut rng).await?,
-            _ => exchange(&soak, &stream, messages, &mut rng).await?,
-        }
-        is_used |= kind != 1;
+        is_used |= match rng.u8(..16) {
+            0 => ask(&soak, &stream, messages, &mut rng)
+                .await
+                .map(|()| true)?,
+            1 => leave(&soak, stream, messages, &mut rng)
+                .await
+                .map(|()| false)?,
+            _ => exchange(&soak, &stream, messages, &mut rng)
+                .await
+                .map(|()| true)?,
+        };
         soak.tally.streams_ended.fetch_add(1, Relaxed);
         let _ = budget.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(messages)));
     }
