@@ -8,8 +8,8 @@
 //! With `--rows` it prints the figures that the crate carries of arms with history instead, in the order of
 //! their sources: over the corpora, the median of the times to encode and to decode and the mean
 //! strength (the ratio's logarithm, in hundredths of that of zstd 1) in blocks of [`ROW_LENGTHS`]; the
-//! slowest time to encode in those of [`PRIOR_LENGTHS`]; the median of the logarithm of zstd 1's ratio. Blocks
-//! are cut to the byte from the messages joined, the window is the default one.
+//! slowest time to encode in those of [`PRIOR_LENGTHS`]; what a context takes to begin, to encode and to decode;
+//! the median of the logarithm of zstd 1's ratio. Blocks are cut to the byte from the messages joined, the window is the default one.
 //!
 //! A file is anything that the corpus readers take; without one, the traffic is made up signalling. Each
 //! corpus is passed once, at most [`MAX_BYTES`] of it, in blocks of one message or of as many, each
@@ -22,6 +22,7 @@ use std::time::Instant;
 use tautline::codecs::{Arm, DecodeContext, EncodeContext};
 use tautline::corpus::Corpus;
 use tautline::generate::{Content, Generator};
+use tautline::wire::MAX_PRIME;
 
 const ARMS: [&str; 10] = [
     "lz4",
@@ -74,6 +75,7 @@ const ROW_LENGTHS: [usize; 3] = [256, 4 << 10, 64 << 10];
 const PRIOR_LENGTHS: [usize; 2] = [256, 16 << 10];
 const ROW_WINDOW_LOG: u8 = 19;
 const ROUNDS: u32 = 3;
+const BEGINS: u32 = 5;
 /// Plain bytes used, so that the strongest level ends within seconds.
 const MAX_BYTES: usize = 1 << 20;
 const GENERATED: usize = 6000;
@@ -180,9 +182,60 @@ fn print_rows(corpora: &[Corpus]) -> Result<(), Box<dyn Error>> {
                 .map(|cell| cell.mean_len * 1e3 / cell.encode_rate);
             slowest.push(nanos.fold(0.0, f64::max));
         }
-        println!("{arm}: {encode:.0?} {decode:.0?} {strength:.0?}; slowest {slowest:.0?}");
+        let (encode_begin, decode_begin) = begin(arm, &row_blocks[ROW_LENGTHS.len() - 1])?;
+        println!(
+            "{arm}: {encode:.0?} {decode:.0?} {strength:.0?}; slowest {slowest:.0?}; begins {encode_begin:.0} {decode_begin:.0}"
+        );
     }
     Ok(())
+}
+
+/// What a new context that begins with [`MAX_PRIME`] plain bytes takes at either end, ns: it and its first block, less
+/// what the second one takes; the median over the corpora. Each has memory that was not used before.
+fn begin(arm: Arm, corpora: &[Vec<Vec<u8>>]) -> Result<(f64, f64), Box<dyn Error>> {
+    let (mut encode, mut decode) = (Vec::new(), Vec::new());
+    let mut used = Vec::new();
+    for blocks in corpora {
+        let [before, first, second, ..] = blocks.as_slice() else {
+            continue;
+        };
+        let prime = &before[before.len().saturating_sub(MAX_PRIME)..];
+        let mut wires =
+            [first, second].map(|of| Vec::with_capacity(EncodeContext::bound(of.len())));
+        let mut plain = vec![1; first.len().max(second.len())];
+        for _ in 0..BEGINS {
+            let mut encoder = None;
+            let mut nanos = [0.0; 2];
+            for ((block, wire), nanos) in
+                [first, second].into_iter().zip(&mut wires).zip(&mut nanos)
+            {
+                wire.clear();
+                *nanos = timed(|| {
+                    if encoder.is_none() {
+                        encoder = Some(EncodeContext::new(arm, ROW_WINDOW_LOG, prime)?);
+                    }
+                    let encoder = encoder.as_mut().ok_or("no context")?;
+                    encoder.encode(block, wire)?;
+                    Ok(())
+                })? as f64;
+            }
+            encode.push(nanos[0] - nanos[1]);
+            let mut decoder = None;
+            for ((block, wire), nanos) in [first, second].into_iter().zip(&wires).zip(&mut nanos) {
+                *nanos = timed(|| {
+                    if decoder.is_none() {
+                        decoder = Some(DecodeContext::new(arm.codec, ROW_WINDOW_LOG, prime)?);
+                    }
+                    let decoder = decoder.as_mut().ok_or("no context")?;
+                    decoder.decode_exact(wire, &mut plain[..block.len()])?;
+                    Ok(())
+                })? as f64;
+            }
+            decode.push(nanos[0] - nanos[1]);
+            used.push((encoder, decoder));
+        }
+    }
+    Ok((median(encode), median(decode)))
 }
 
 fn median(mut of: Vec<f64>) -> f64 {

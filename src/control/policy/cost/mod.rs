@@ -20,13 +20,14 @@ use core::time::Duration;
 pub use self::explain::{ArmReport, Verdict};
 use self::follow::{Beginning, Follow, Kinds};
 pub(crate) use self::length::Backlog;
+use self::model::Expected;
 pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use self::seen::Seen;
 use self::standing::Standing;
 use super::{Choice, Prior, Reason, Situation};
-use crate::codecs::{Arm, CodecId, Length, Typical, typical};
+use crate::codecs::{Arm, Begin, CodecId, Length, Typical, typical};
 use crate::control::{BurstTime, LinkRate};
 use crate::units::Time;
 use crate::wire::MAX_PRIME;
@@ -58,8 +59,9 @@ const SLOWER: f64 = 30.0;
 const LONGER_NANOS: f64 = 10e3;
 /// In a run of compressed blocks, a plain one shows whether the link is faster than it is taken for, if it has so many bytes. Arbitrary.
 pub(crate) const CHECK_LEN: usize = 16 << 10;
-/// Blocks expected of a class that has just begun. Arbitrary.
+/// Blocks expected of a class that has just begun, and the most of any. Arbitrary.
 const LEAST_HORIZON: f64 = 8.0;
+const MOST_HORIZON: f64 = 4096.0;
 /// Share of a processor of a starved peer that decoding may take on a slow link, where it is the link that
 /// makes messages late. Arbitrary.
 const LITTLE: f64 = 0.02;
@@ -260,9 +262,10 @@ impl Cost {
     ) {
         let models = self.models(situation);
         let plain_len = Length::of(situation.plain_len as f64);
-        let prime_len = Length::of(MAX_PRIME as f64);
         let kinds = Kinds::of(&models, class, situation.plain_len as f64);
         let follow = Follow::of(situation, &models);
+        let with_history = class.of_arm(Arm::IDENTITY.with_history());
+        let horizon = horizon(self.own.blocks(class) + self.own.blocks(with_history));
         // With a starved peer, nothing that costs it more than what it was used to when it became so.
         let most_decode = situation
             .peer_starved
@@ -282,12 +285,16 @@ impl Cost {
                 let at_peer = situation.decode.nanos(arm.codec, typical.decode_nanos);
                 kinds.expect(arm, typical).at_peer(at_peer)
             };
-            let mut expected = expect(candidate.arm, &typical);
+            let known = expect(candidate.arm, &typical);
             let begins = candidate.arm.history && !situation.live.contains(&candidate.arm);
-            let begin = begins.then(|| row.at(prime_len).encode_nanos / LEAST_HORIZON);
-            if let Some(begin) = begin {
-                expected = expected.later_by(begin);
-            }
+            let begin = begins.then(|| {
+                let begin = row.begin();
+                let decode = situation.decode;
+                let at_peer = decode.nanos(candidate.arm.codec, begin.decode_nanos);
+                models.begin(begin, at_peer)
+            });
+            let share = begin.map(|begin| begin.over(horizon));
+            let expected = share.map_or(known, |share| known.later_by(share));
             let on_link = stages.link_nanos(expected.wire_len);
             let hardly = if on_link < SLOW_NANOS {
                 0.0
@@ -311,21 +318,20 @@ impl Cost {
             };
             let (costs, wire_len) = match &follow {
                 None => {
-                    let of = |times| stages.cost(times, self.objective);
-                    let likely = of(expected.times());
-                    let least = of(expected.least_times());
-                    ((likely, least), expected.wire_len)
+                    let aside = share.filter(|_| !situation.live.is_empty());
+                    let priced = if aside.is_some() { known } else { expected };
+                    (self.costs(stages, &priced, aside), priced.wire_len)
                 }
                 Some(follow) => {
                     let beginning = Beginning {
                         first: match candidate.alone.zip(begin) {
                             Some((row, begin)) => {
                                 let alone = expect(candidate.arm.alone(), &row.at(plain_len));
-                                expected.as_by_itself(&alone.later_by(begin))
+                                known.as_by_itself(&alone.later_by(begin))
                             }
-                            None => expected,
+                            None => known,
                         },
-                        later: expected,
+                        later: known,
                     };
                     let arm = (candidate.arm, row);
                     let costs = follow.costs(arm, &beginning, stages, self.objective);
@@ -350,6 +356,14 @@ impl Cost {
             let rest = (place..looks.len()).min_by(|a, b| looks[*a].by_price(&looks[*b]));
             looks.swap(place, rest.unwrap_or(place));
         }
+    }
+
+    /// What a block costs of which that is expected, likely and if all turns out well, with what it takes `aside` to begin a history
+    /// where there is another: the backlog that would hide that is spent on it, and then the other one is taken again.
+    fn costs(&self, stages: &Stages, expected: &Expected, aside: Option<Begin>) -> (f64, f64) {
+        let aside = aside.map_or(0.0, |begin| stages.unhidden(begin, self.objective));
+        let of = |times| aside + stages.cost(times, self.objective);
+        (of(expected.times()), of(expected.least_times()))
     }
 
     /// The arm to take: the best one, or the current one while it is hardly worse.
@@ -527,6 +541,11 @@ impl Cost {
     pub(super) fn own_mut(&mut self) -> &mut Model {
         &mut self.own
     }
+}
+
+/// Blocks expected of a class of which there were so many: nothing is known of the end of a stream, and what has lasted long will last.
+fn horizon(seen: u64) -> f64 {
+    (seen as f64).clamp(LEAST_HORIZON, MOST_HORIZON)
 }
 
 /// What the peer typically takes to decode the block with an arm, over what it takes with [`REFERENCE`].

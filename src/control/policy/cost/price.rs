@@ -24,6 +24,7 @@
 //! is taken for. A heavier arm that pays while the link is
 //! busy, and a lighter one when it runs dry, make the mixture that balances the stages.
 
+use crate::codecs::Begin;
 use crate::control::{MAX_INLINE, PARALLEL_FROM};
 
 /// What processor time, bytes and waiting are worth to the user.
@@ -140,6 +141,13 @@ impl Stages {
             self.stretch
         };
         encode_nanos * stretch + self.besides_nanos(encode_nanos)
+    }
+
+    /// What processor time costs at either end that nothing hides, ns of message time.
+    pub(crate) fn unhidden(&self, begin: Begin, objective: Objective) -> f64 {
+        let here = objective.latency * self.stretch + objective.cpu_price + self.encode_price;
+        let there = objective.latency + objective.cpu_price + self.decode_price;
+        here * begin.encode_nanos + there * begin.decode_nanos
     }
 
     /// What the block costs with these times, ns of message time.

@@ -1,6 +1,6 @@
 //! Arms that are measured beside the way of a block.
 
-use super::{Cost, LEAST_HORIZON, Look, REFERENCE, SLOW_NANOS, Stages, Times, stages};
+use super::{Cost, Look, REFERENCE, SLOW_NANOS, Stages, Times, horizon, stages};
 use crate::codecs::{Arm, Length, typical};
 use crate::control::policy::Situation;
 
@@ -11,9 +11,6 @@ pub(super) const RESAMPLE: u32 = 64;
 const RESAMPLE_SHARE: f64 = 0.02;
 /// An arm for which that never suffices, since others take their turns before, is measured when such a part of it has come together for it alone. Arbitrary.
 const DEAR_SHARE: f64 = 0.5;
-/// Blocks expected of a class: as many as there were (nothing is known of the end of a stream, and what has lasted long will last), at least
-/// [`LEAST_HORIZON`] and at most so many.
-const MOST_HORIZON: f64 = 4096.0;
 /// Share of its processor time that a shadow is taken to cost those who wait: it runs beside them.
 const SHADOW_PRICE: f64 = 0.25;
 /// .. and where it is the codec that makes them wait: then the processors are busy with it. Both arbitrary.
@@ -59,8 +56,7 @@ impl Cost {
         else {
             return;
         };
-        let seen = self.own.blocks(self.class) as f64;
-        let horizon = seen.clamp(LEAST_HORIZON, MOST_HORIZON);
+        let horizon = horizon(self.own.blocks(self.class));
         let stages = stages(situation);
         let codec_bound = stages.followers >= 1.0
             && stages.link_nanos(chosen.wire_len) < stages.stretch * chosen.encode_nanos;

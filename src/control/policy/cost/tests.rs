@@ -338,3 +338,71 @@ fn a_run_of_compressed_blocks_is_checked_by_plain_ones_while_the_link_may_be_fas
     assert_eq!(plain_of_a_thousand(known_now(50_000_000), true), 0);
     assert_eq!(plain_of_a_thousand(known_now(1_250_000), true), 0);
 }
+
+/// What zstd 3 with history costs for a block of 64 KiB in a run, ns, where these histories have begun and the link has so much to do.
+fn with_history(cost: &mut Cost, live: &[Arm], prior: Prior, link_backlog: u64) -> f64 {
+    let [one, three] = HISTORIES;
+    let arms = Arms::new(&[Arm::IDENTITY, one, three], &[], |_| true);
+    let mut known = PeerKnowledge::default();
+    let second = Duration::from_secs(1);
+    known
+        .link
+        .record_delivery(12_500_000, second, Fed::Backlogged);
+    let situation = Situation {
+        plain_len: 64 << 10,
+        texture: Texture::Records,
+        queued_behind: 1 << 20,
+        live,
+        prior,
+        link_backlog,
+        ..Situation::quiet(&arms, &known)
+    };
+    let class = BlockClass::of(situation.plain_len, situation.texture);
+    cost.look(&situation, &stages(&situation), class);
+    let look = cost.looks.iter().find(|look| look.arm() == 2);
+    look.expect("it may be taken").cost
+}
+
+const HISTORIES: [Arm; 2] = [
+    Arm::new(CodecId::ZSTD, 1).with_history(),
+    Arm::new(CodecId::ZSTD, 3).with_history(),
+];
+
+#[test]
+fn no_backlog_hides_that_another_history_begins() {
+    let begin = typical(HISTORIES[1]).expect("a known arm").begin();
+    let begin = begin.encode_nanos + begin.decode_nanos;
+    let mut cost = Cost::new(CostConfig::default());
+    let beside = |cost: &mut Cost, backlog| {
+        let [going, new] = [&HISTORIES[..], &HISTORIES[..1]]
+            .map(|live| with_history(cost, live, Prior::Nothing, backlog));
+        new - going
+    };
+    for backlog in [0, 1 << 20] {
+        let share = beside(&mut cost, backlog) * LEAST_HORIZON / begin;
+        assert!((0.99..1.02).contains(&share), "{backlog}: {share}");
+    }
+    // The first one is begun once, and the link is busy meanwhile.
+    let known =
+        [&HISTORIES[..], &[]].map(|live| with_history(&mut cost, live, Prior::Recalled, 1 << 20));
+    let first = known[1] - known[0];
+    assert!(first < 0.3 * begin / LEAST_HORIZON, "{first}");
+    // The more blocks there were, the more are to come.
+    let sent = SentBlock {
+        now: Time::ZERO,
+        arm: 1,
+        plain_len: 64 << 10,
+        wire_len: 8 << 10,
+        encode: Duration::from_micros(50),
+        texture: Texture::Records,
+        is_paired: false,
+    };
+    let before = beside(&mut cost, 0);
+    for _ in 0..80 {
+        let sample = sent.sample(HISTORIES[0]).expect("a known codec");
+        cost.own_mut()
+            .record_sent(&sample, false, None, Speed::default());
+    }
+    let after = beside(&mut cost, 0);
+    assert!((9.0..11.0).contains(&(before / after)), "{before} {after}");
+}

@@ -2,7 +2,7 @@
 
 use super::added::ExpectedAdded;
 use super::{ArmModel, BlockClass, ClassModel, MOST_LN_RATIO, Model, Speed};
-use crate::codecs::{Arm, Length, Typical, strength_deviation};
+use crate::codecs::{Arm, Begin, Length, Typical, strength_deviation};
 use crate::control::Texture;
 use crate::control::policy::cost::Times;
 use crate::units::Time;
@@ -48,11 +48,12 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// With so much more to do before it is encoded, ns.
-    pub(crate) const fn later_by(self, nanos: f64) -> Self {
+    /// With so much more to do at either end before it is encoded or decoded.
+    pub(crate) const fn later_by(self, begin: Begin) -> Self {
         Self {
-            encode_nanos: self.encode_nanos + nanos,
-            least_encode_nanos: self.least_encode_nanos + nanos,
+            encode_nanos: self.encode_nanos + begin.encode_nanos,
+            least_encode_nanos: self.least_encode_nanos + begin.encode_nanos,
+            decode_nanos: self.decode_nanos + begin.decode_nanos,
             ..self
         }
     }
@@ -202,6 +203,15 @@ impl<'a> Models<'a> {
             plain_len,
             level: content.level_of(class, plain_len),
             gauge: gauge.map_or(1.0, |class| f64::from(class.gauge())),
+        }
+    }
+
+    /// What a history takes to begin of which this is typical, here and at the peer, where that is known.
+    pub(crate) fn begin(&self, typical: Begin, at_peer: Option<f64>) -> Begin {
+        let decode = || typical.decode_nanos * f64::from(self.speed.decode);
+        Begin {
+            encode_nanos: typical.encode_nanos * f64::from(self.speed.encode),
+            decode_nanos: at_peer.unwrap_or_else(decode),
         }
     }
 
