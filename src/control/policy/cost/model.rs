@@ -18,6 +18,7 @@
 //! ([`TypicalRow`]), so that fixed and per-byte cost keep their proportion.
 
 mod added;
+mod decay;
 mod expect;
 mod speed;
 

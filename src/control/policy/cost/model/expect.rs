@@ -1,6 +1,7 @@
 //! What is expected of arms for the next block, from a stream's estimates and those of its connection.
 
 use super::added::ExpectedAdded;
+use super::decay::decay;
 use super::{ArmModel, BlockClass, ClassModel, MOST_LN_RATIO, Model, Speed};
 use crate::codecs::{Arm, Begin, Length, Typical, strength_deviation};
 use crate::control::Texture;
@@ -291,7 +292,7 @@ impl<'a> Known<'a> {
 
     fn wire_len(&self, strength: f64, level: f64) -> f64 {
         let ln_ratio = (strength * level).clamp(0.0, f64::from(MOST_LN_RATIO));
-        self.plain_len.bytes() * (-ln_ratio).exp()
+        self.plain_len.bytes() * decay(ln_ratio)
     }
 
     /// What `arm` makes of blocks that are as compressible as they may be, over what is expected of it.
@@ -329,7 +330,7 @@ impl<'a> Known<'a> {
             wire_len: self.wire_len((strength - unproven).max(0.0), level.expected),
             least_wire_len: self.wire_len(strength + deviation, level.most),
             encode_nanos,
-            least_encode_nanos: encode_nanos * (-doubt).exp(),
+            least_encode_nanos: encode_nanos * decay(doubt),
             decode_nanos: typical.decode_nanos * f64::from(decode),
             measured_at: timed.map(|model| model.measured_at),
             samples: timed.map_or(0.0, |model| model.encodes),
