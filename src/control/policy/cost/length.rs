@@ -20,10 +20,9 @@
 //! `c * N * f / (sum of all r - c * r)`, f and r being those of the slowest stage. Nothing is kept from one block to the
 //! next but the length at which the arm in use is looked up.
 
-use super::model::{Content, Expected};
 use super::price::Stages;
-use super::{BlockClass, Cost, Look, Models, Times, stages};
-use crate::codecs::{Arm, Length, TypicalRow, typical};
+use super::{BlockClass, Cost, Look, Times, stages};
+use crate::codecs::{Arm, Length, Typical, TypicalRow, typical};
 use crate::control::Texture;
 use crate::control::policy::Situation;
 
@@ -139,27 +138,26 @@ impl Cost {
     }
 
     /// What is known of an arm with history, for blocks of `class` cut to other lengths than the situation's.
-    fn lengths<'a>(
-        &'a self,
-        situation: &'a Situation<'a>,
+    fn lengths(
+        &self,
+        situation: &Situation<'_>,
         class: BlockClass,
         arm: Arm,
         row: &'static TypicalRow,
-    ) -> Lengths<'a> {
+    ) -> Lengths {
         let models = self.models(situation);
-        let content = models.content(class);
-        let mut lengths = Lengths {
-            situation,
-            models,
-            content,
-            class: class.of_arm(arm),
-            arm,
+        let plain_len = situation.plain_len as f64;
+        let len = Length::of(plain_len);
+        let known = models.known_of(class.of_arm(arm), len, &models.content(class));
+        let typical = row.at(len);
+        let decode = situation.decode;
+        let at_peer = decode.nanos(arm.codec, typical.decode_nanos);
+        Lengths {
             row,
-            wire_len: 0.0,
-        };
-        let len = Length::of(situation.plain_len as f64);
-        lengths.wire_len = lengths.expect(len).wire_len;
-        lengths
+            plain_len,
+            typical,
+            expected: known.expect(arm, &typical).at_peer(at_peer).times(),
+        }
     }
 
     /// What it costs to send a load in blocks of `len` bytes with these times, ns of message time.
@@ -189,35 +187,33 @@ impl Cost {
 }
 
 /// What an arm takes for blocks of several lengths.
-struct Lengths<'a> {
-    situation: &'a Situation<'a>,
-    models: Models<'a>,
-    content: Content,
-    class: BlockClass,
-    arm: Arm,
+struct Lengths {
     row: &'static TypicalRow,
-    /// What it is expected to make of a block of the situation's length.
-    wire_len: f64,
+    /// A length for which it was looked up, what is typical of the arm there, and what is expected.
+    plain_len: f64,
+    typical: Typical,
+    expected: Times,
 }
 
-impl Lengths<'_> {
-    fn expect(&self, len: Length) -> Expected {
-        let known = self.models.known_of(self.class, len, &self.content);
-        let typical = self.row.at(len);
-        let decode = self.situation.decode;
-        let at_peer = decode.nanos(self.arm.codec, typical.decode_nanos);
-        known.expect(self.arm, &typical).at_peer(at_peer)
-    }
-
+impl Lengths {
+    /// What was measured scales what is typical, whatever the length.
     fn times(&self, len: usize) -> Times {
         let len = Length::of(len as f64);
-        let expected = self.expect(len);
+        let Times {
+            encode_nanos,
+            wire_len,
+            decode_nanos,
+            is_alone,
+        } = self.expected;
+        let typical = self.row.at(len);
         // Much less than what lengths do to blocks without history, of which the typical figures are made.
-        let cut = CUT.min(self.wire_len / 2.0);
-        let rest = self.wire_len - cut;
+        let cut = CUT.min(wire_len / 2.0);
+        let rest = wire_len - cut;
         Times {
-            wire_len: cut + rest * len.bytes() / self.situation.plain_len as f64,
-            ..expected.times()
+            encode_nanos: encode_nanos / self.typical.encode_nanos * typical.encode_nanos,
+            wire_len: cut + rest * len.bytes() / self.plain_len,
+            decode_nanos: decode_nanos / self.typical.decode_nanos * typical.decode_nanos,
+            is_alone,
         }
     }
 }
