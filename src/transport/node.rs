@@ -1,6 +1,7 @@
 //! A node: what all connections of one process share.
 
 use core::future::Future;
+use core::pin::Pin;
 use core::time::Duration;
 use std::io;
 #[cfg(any(unix, feature = "dictionary-cache"))]
@@ -433,6 +434,16 @@ impl Node {
     ///
     /// The address cannot be reached, or the handshake fails.
     pub async fn connect(&self, address: &Address) -> Result<Connection, ConnectError> {
+        self.connecting(address).await
+    }
+
+    /// Without a type of its own: what it awaits and spawns is compiled with the crate, not with each program that connects, which took each of
+    /// them twenty seconds.
+    fn connecting<'a>(&'a self, address: &'a Address) -> Boxed<'a, Connection> {
+        Box::pin(self.connect_here(address))
+    }
+
+    async fn connect_here(&self, address: &Address) -> Result<Connection, ConnectError> {
         let failed = |source| ConnectError::Io {
             address: address.clone(),
             source,
@@ -464,7 +475,12 @@ impl Node {
     ///
     /// The system refuses the address.
     pub async fn listen(&self, address: &Address) -> Result<Listener, ConnectError> {
-        Listener::bind(self.clone(), address).await
+        self.binding(address).await
+    }
+
+    /// Without a type of its own, likewise.
+    fn binding<'a>(&self, address: &'a Address) -> Boxed<'a, Listener> {
+        Box::pin(Listener::bind(self.clone(), address))
     }
 
     /// Begins a session over any byte stream; [`Connection::established`] waits for its handshake.
@@ -672,6 +688,9 @@ impl Node {
         Ok(())
     }
 }
+
+/// What comes of connecting and listening.
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, ConnectError>> + Send + 'a>>;
 
 /// What a session goes by here: the name under which its peer is remembered, and the codec time that it is granted.
 pub(super) struct Known {
