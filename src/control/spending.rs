@@ -11,6 +11,11 @@ pub const MAX_INLINE: Duration = Duration::from_micros(100);
 /// Of codec work that is likely to take longer than this, several blocks may be done at once. Arbitrary: below, to hand blocks over
 /// and back takes as long as is won.
 pub const PARALLEL_FROM: Duration = Duration::from_micros(300);
+/// A block of at least this length that is likely to take longer than [`MAX_INLINE`], but no more than twice as long, is cut to stay
+/// below it, if more waits and the link is no slower: to hand it over takes longer than one block more does. Of what is shorter more is lost by a cut.
+pub(crate) const LEAST_CUT: usize = 32 << 10;
+/// What that costs, ns. Arbitrary: 5 to 40 µs are the same (docs/benchmarks.md).
+pub(crate) const CUT_NANOS: f64 = 20e3;
 
 /// The least weight of a new time in what blocks take.
 const GAIN: f64 = 0.1;

@@ -405,6 +405,14 @@ impl Policy {
         }
     }
 
+    /// The arm that the next block will most likely have, by its position: the only one, or the one that was chosen last.
+    pub(crate) fn in_use(&self, arms: &Arms) -> Option<usize> {
+        match &self.kind {
+            Kind::Cost(cost) => cost.current(),
+            _ => self.only(arms).map(|choice| choice.arm),
+        }
+    }
+
     /// Takes in that so many messages are in a block.
     pub(crate) fn on_sent(&mut self, messages: u32) {
         if let Kind::Majority(majority) = &mut self.kind {

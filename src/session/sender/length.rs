@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::choose::texture_of;
 use super::{Sender, Wanted};
-use crate::control::{Backlog, LinkRate, MAX_INLINE, Situation, Texture};
+use crate::control::{Backlog, CUT_NANOS, LEAST_CUT, LinkRate, MAX_INLINE, Situation, Texture};
 use crate::session::path::Path;
 use crate::session::stream::Stream;
 use crate::units::Time;
@@ -62,20 +62,23 @@ impl Sender {
         self.period.may_grow = several && !self.period.held_back;
         let block_len = if company.sensitive {
             most
-        } else if !stream.policy.is_adaptive() {
-            self.inline_len(stream, most, path)
         } else {
-            let backlog = Backlog {
-                plain_len: queued,
-                messages: send.queue.len().saturating_mul(self.ready.len()),
-                since_pause: self.period.sent,
-                held_back: self.period.held_back,
+            let len = if stream.policy.is_adaptive() {
+                let backlog = Backlog {
+                    plain_len: queued,
+                    messages: send.queue.len().saturating_mul(self.ready.len()),
+                    since_pause: self.period.sent,
+                    held_back: self.period.held_back,
+                };
+                let situation = Situation {
+                    texture,
+                    ..self.situation(now, company.group, path)
+                };
+                stream.policy.block_len(&situation, backlog, most)
+            } else {
+                most
             };
-            let situation = Situation {
-                texture,
-                ..self.situation(now, company.group, path)
-            };
-            stream.policy.block_len(&situation, backlog, most)
+            self.inline_len(stream, texture, queued, len, path)
         };
         stream.stats.block_len = Some(block_len);
         let wanted = Wanted {
@@ -86,34 +89,44 @@ impl Sender {
         (block_len, wanted)
     }
 
-    /// The longest block, up to `most` plain bytes, that the one arm of a stream's policy encodes where it is driven, if that is half of `most` and the link is no
-    /// slower than the arm: to leave the thread to others meanwhile, as for a longer one, takes longer than the part that is left. Over a history a cut costs little.
-    fn inline_len(&self, stream: &Stream, most: usize, path: &Path) -> usize {
-        let only = stream.policy.only(&self.arms);
-        let Some(arm) = only.map(|choice| self.arms[choice.arm]) else {
+    /// How long a block may grow, at most `most` plain bytes, to be encoded where it is driven with the arm of a stream's policy, if that is about half of what it
+    /// would have and the link is no slower than the arm: to leave the thread to others meanwhile takes longer than one block more. Over a history a cut costs
+    /// little; for an arm without one it is made where the policy reckons with it.
+    fn inline_len(
+        &self,
+        stream: &Stream,
+        texture: Texture,
+        queued: usize,
+        most: usize,
+        path: &Path,
+    ) -> usize {
+        let Some(arm) = stream.policy.in_use(&self.arms).map(|at| self.arms[at]) else {
             return most;
         };
-        if !arm.history || stream.send.plain_len() <= most / 2 {
+        let codecs = &path.known.codecs;
+        let may_be_cut = if stream.policy.is_adaptive() {
+            codecs.overhead.handover_nanos() > CUT_NANOS
+        } else {
+            arm.history
+        };
+        let built = most.min(queued);
+        if !may_be_cut || built < LEAST_CUT {
             return most;
         }
-        let likely = path
-            .known
-            .codecs
-            .likely_encode(arm, most, Texture::default());
-        if likely <= MAX_INLINE {
+        let likely = codecs.likely_encode(arm, built, texture);
+        if likely <= MAX_INLINE || likely > 2 * MAX_INLINE {
             return most;
         }
         let on_link = match path.known.link.rate() {
             LinkRate::About(rate) => {
-                let wire_len = most as f64 / self.inflight.ratio();
+                let wire_len = built as f64 / self.inflight.ratio();
                 Duration::from_nanos(rate.nanos_for(wire_len) as u64)
             }
             LinkRate::AtLeast(_) | LinkRate::Unknown => Duration::ZERO,
         };
-        let len = (most as f64 * INLINE_SECS / likely.as_secs_f64()) as usize;
-        if len < most / 2 || on_link > likely {
+        if on_link > likely {
             return most;
         }
-        len
+        (built as f64 * INLINE_SECS / likely.as_secs_f64()) as usize
     }
 }

@@ -144,10 +144,21 @@ fn a_message_that_is_too_long_is_where_it_ends() {
     assert_eq!(messages.len(), 2);
 }
 
-/// Sends messages of 190 bytes, all at once, and says what the blocks before the last have of them in the mean, bytes.
-fn mean_block(pair: &mut Pair, id: StreamId, messages: usize) -> f64 {
+/// Messages of 190 bytes: all the same, or such that compress as most do.
+fn same(_: usize) -> Outgoing {
+    outgoing(vec![7; 190])
+}
+
+fn record(number: usize) -> Outgoing {
+    let id = Rng::with_seed(number as u64).u64(..);
+    let text = format!("{{\"id\":\"{id:020}\",\"text\":\"{id:040x} {number:0110}\"}}");
+    outgoing(text.into_bytes())
+}
+
+/// Sends so many of them, all at once, and says what the blocks before the last have of them in the mean, bytes.
+fn mean_block(pair: &mut Pair, id: StreamId, messages: usize, of: fn(usize) -> Outgoing) -> f64 {
     let before = pair.a.session.stats().blocks_sent;
-    let mut queue: OutgoingQueue = (0..messages).map(|_| outgoing(vec![7; 190])).collect();
+    let mut queue: OutgoingQueue = (0..messages).map(of).collect();
     assert_eq!(pair.a.session.send_all(id, &mut queue), Ok(messages));
     pair.settle();
     let blocks = pair.a.session.stats().blocks_sent - before;
@@ -159,7 +170,7 @@ fn a_block_ends_with_records_that_stand_together_where_it_is_nearly_full() {
     let config = config(PolicyConfig::None).send_queue(64 << 20);
     let mut pair = Pair::new(&config.limits(Limits::default().window(32 << 20)));
     let id = pair.open();
-    let mean = mean_block(&mut pair, id, 20_000) / f64::from(64 << 10);
+    let mean = mean_block(&mut pair, id, 20_000, same) / f64::from(64 << 10);
     assert!((0.93..=1.0).contains(&mean), "{mean} of its length");
 }
 
@@ -181,9 +192,9 @@ fn blocks_of_one_arm_with_history_are_cut_to_be_encoded_where_they_are_driven() 
         pair.a.encode_time = Duration::from_micros(micros);
         let id = pair.open();
         for _ in 0..20 {
-            mean_block(&mut pair, id, 2000);
+            mean_block(&mut pair, id, 2000, same);
         }
-        mean_block(&mut pair, id, 20_000) / f64::from(64 << 10)
+        mean_block(&mut pair, id, 20_000, same) / f64::from(64 << 10)
     };
     let is_whole = |mean: f64| (0.93..=1.0).contains(&mean);
     let history = "zstd:-1+history";
@@ -200,4 +211,33 @@ fn blocks_of_one_arm_with_history_are_cut_to_be_encoded_where_they_are_driven() 
     );
     let alone = mean_of("zstd:-1", 140, None);
     assert!(is_whole(alone), "{alone}: each stands by itself");
+}
+
+/// .. without a history too, where it is known that to hand blocks to a worker takes longer than one block more.
+#[cfg(feature = "zstd")]
+#[test]
+fn blocks_of_a_policy_that_chooses_are_cut_where_a_worker_would_have_them_for_longer() {
+    let mean_of = |handover: u64| {
+        let arms = vec!["zstd:-1".parse().expect("an arm")];
+        let config = config(PolicyConfig::default())
+            .arms(arms)
+            .send_queue(64 << 20);
+        let mut pair = Pair::new(&config.limits(Limits::default().window(32 << 20)));
+        pair.a.encode_time = Duration::from_micros(140);
+        let id = pair.open();
+        for _ in 0..20 {
+            mean_block(&mut pair, id, 2000, record);
+        }
+        // So far there was no worker.
+        let back = Time::ZERO + Duration::from_micros(handover);
+        for _ in 0..50 {
+            let overhead = &mut pair.a.session.path.known.codecs.overhead;
+            overhead.on_returned(back, Time::ZERO, Duration::ZERO, true);
+        }
+        mean_block(&mut pair, id, 20_000, record) / f64::from(64 << 10)
+    };
+    let cut = mean_of(100);
+    assert!((0.45..0.93).contains(&cut), "{cut}");
+    let whole = mean_of(5);
+    assert!((0.93..=1.0).contains(&whole), "{whole}");
 }

@@ -28,7 +28,7 @@ use self::seen::Seen;
 use self::standing::Standing;
 use super::{Choice, Prior, Reason, Situation};
 use crate::codecs::{Arm, Begin, CodecId, Length, Typical, typical};
-use crate::control::{BurstTime, LinkRate};
+use crate::control::{BurstTime, CUT_NANOS, LEAST_CUT, LinkRate};
 use crate::units::Time;
 use crate::wire::MAX_PRIME;
 
@@ -573,12 +573,18 @@ fn stages(situation: &Situation<'_>) -> Stages {
     } else {
         1.0
     };
+    let cut_nanos = if situation.plain_len < LEAST_CUT {
+        situation.handover_nanos
+    } else {
+        situation.handover_nanos.min(CUT_NANOS)
+    };
     Stages {
         link_nanos_per_byte,
         link_backlog_nanos: situation.link_backlog as f64 * link_nanos_per_byte,
         overhead_nanos: situation.overhead_nanos,
         at_work_nanos: situation.at_work_nanos,
         handover_nanos: situation.handover_nanos,
+        cut_nanos,
         stretch: situation.stretch,
         stretch_beside: situation.stretch_beside,
         width,

@@ -82,6 +82,8 @@ pub(crate) struct Stages {
     pub(crate) at_work_nanos: f64,
     /// .. and to hand it to a worker and back, if it takes longer than [`MAX_INLINE`], ns.
     pub(crate) handover_nanos: f64,
+    /// .. and to make two blocks of it instead, which takes up to half of that time each, ns.
+    pub(crate) cut_nanos: f64,
     /// How many times its processor time encoding takes.
     pub(crate) stretch: f64,
     /// .. beside others that are encoded at once.
@@ -126,11 +128,15 @@ impl Stages {
 
     /// Time that this end spends on a block besides encoding it, which takes `encode_nanos`, ns.
     pub(crate) fn besides_nanos(&self, encode_nanos: f64) -> f64 {
-        if encode_nanos > MAX_INLINE.as_nanos() as f64 {
-            self.overhead_nanos + self.handover_nanos
+        let inline = MAX_INLINE.as_nanos() as f64;
+        let more = if encode_nanos > 2.0 * inline {
+            self.handover_nanos
+        } else if encode_nanos > inline {
+            self.cut_nanos
         } else {
-            self.overhead_nanos
-        }
+            0.0
+        };
+        self.overhead_nanos + more
     }
 
     /// Time that this end spends on a block of which so many are encoded at once ([`Self::width_of`]), ns.
@@ -194,6 +200,7 @@ mod tests {
             overhead_nanos: 0.0,
             at_work_nanos: 0.0,
             handover_nanos: 0.0,
+            cut_nanos: 0.0,
             stretch: 1.0,
             stretch_beside: 1.0,
             width: 1.0,
@@ -284,15 +291,18 @@ mod tests {
     }
 
     #[test]
-    fn what_a_worker_encodes_pays_for_being_handed_over() {
+    fn what_a_worker_encodes_pays_for_being_handed_over_or_for_being_cut() {
         let inline = MAX_INLINE.as_nanos() as f64;
         let handed = Stages {
             handover_nanos: 50e3,
+            cut_nanos: 20e3,
             ..stages(0.0, 0.0)
         };
-        let cost = |encode| handed.cost(times(encode, 100.0, 0.0), FREE);
-        assert!((cost(inline) - inline - 100.0).abs() < 1e-6);
-        assert!((cost(inline + 1.0) - inline - 101.0 - 50e3).abs() < 1e-6);
+        let more = |encode| handed.cost(times(encode, 100.0, 0.0), FREE) - encode - 100.0;
+        assert!(more(inline).abs() < 1e-6);
+        assert!((more(inline + 1.0) - 20e3).abs() < 1e-6);
+        assert!((more(2.0 * inline) - 20e3).abs() < 1e-6);
+        assert!((more(2.0 * inline + 1.0) - 50e3).abs() < 1e-6);
     }
 
     #[test]
