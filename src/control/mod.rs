@@ -39,7 +39,7 @@ pub(crate) use self::policy::{Affordable, Choice, Policy, Prior, SentBlock, Situ
 pub use self::policy::{MajorityConfig, ParsePolicyError, PolicyConfig, Reason, Round};
 pub use self::shares::{HistoryShareStats, HistoryShares, HistoryTerms, HistoryUse, HolderId};
 pub use self::socket::SocketSample;
-pub(crate) use self::spending::{BurstTime, CUT_NANOS, LEAST_CUT};
+pub(crate) use self::spending::{BurstTime, CUT_NANOS, LEAST_CUT, MOST_CUT};
 pub use self::spending::{MAX_INLINE, PARALLEL_FROM};
 pub use self::texture::Texture;
 pub(crate) use self::texture::TextureLook;

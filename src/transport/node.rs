@@ -437,8 +437,7 @@ impl Node {
         self.connecting(address).await
     }
 
-    /// Without a type of its own: what it awaits and spawns is compiled with the crate, not with each program that connects, which took each of
-    /// them twenty seconds.
+    /// Without a type of its own: what it awaits and spawns is compiled with the crate, and not with each program that connects.
     fn connecting<'a>(&'a self, address: &'a Address) -> Boxed<'a, Connection> {
         Box::pin(self.connect_here(address))
     }

@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use super::choose::texture_of;
 use super::{Sender, Wanted};
-use crate::control::{Backlog, CUT_NANOS, LEAST_CUT, LinkRate, MAX_INLINE, Situation, Texture};
+use crate::control::{
+    Backlog, CUT_NANOS, LEAST_CUT, LinkRate, MAX_INLINE, MOST_CUT, Situation, Texture,
+};
 use crate::session::path::Path;
 use crate::session::stream::Stream;
 use crate::units::Time;
@@ -114,7 +116,7 @@ impl Sender {
             return most;
         }
         let likely = codecs.likely_encode(arm, built, texture);
-        if likely <= MAX_INLINE || likely > 2 * MAX_INLINE {
+        if likely <= MAX_INLINE || likely > MOST_CUT {
             return most;
         }
         let on_link = match path.known.link.rate() {

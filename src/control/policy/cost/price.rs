@@ -25,7 +25,7 @@
 //! busy, and a lighter one when it runs dry, make the mixture that balances the stages.
 
 use crate::codecs::Begin;
-use crate::control::{MAX_INLINE, PARALLEL_FROM};
+use crate::control::{MAX_INLINE, MOST_CUT, PARALLEL_FROM};
 
 /// What processor time, bytes and waiting are worth to the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,7 +82,7 @@ pub(crate) struct Stages {
     pub(crate) at_work_nanos: f64,
     /// .. and to hand it to a worker and back, if it takes longer than [`MAX_INLINE`], ns.
     pub(crate) handover_nanos: f64,
-    /// .. and to make two blocks of it instead, which takes up to half of that time each, ns.
+    /// .. and to cut it instead, if it takes no longer than [`MOST_CUT`], ns.
     pub(crate) cut_nanos: f64,
     /// How many times its processor time encoding takes.
     pub(crate) stretch: f64,
@@ -128,10 +128,9 @@ impl Stages {
 
     /// Time that this end spends on a block besides encoding it, which takes `encode_nanos`, ns.
     pub(crate) fn besides_nanos(&self, encode_nanos: f64) -> f64 {
-        let inline = MAX_INLINE.as_nanos() as f64;
-        let more = if encode_nanos > 2.0 * inline {
+        let more = if encode_nanos > MOST_CUT.as_nanos() as f64 {
             self.handover_nanos
-        } else if encode_nanos > inline {
+        } else if encode_nanos > MAX_INLINE.as_nanos() as f64 {
             self.cut_nanos
         } else {
             0.0
@@ -292,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_a_worker_encodes_pays_for_being_handed_over_or_for_being_cut() {
-        let inline = MAX_INLINE.as_nanos() as f64;
+        let [inline, most_cut] = [MAX_INLINE, MOST_CUT].map(|time| time.as_nanos() as f64);
         let handed = Stages {
             handover_nanos: 50e3,
             cut_nanos: 20e3,
@@ -301,8 +300,8 @@ mod tests {
         let more = |encode| handed.cost(times(encode, 100.0, 0.0), FREE) - encode - 100.0;
         assert!(more(inline).abs() < 1e-6);
         assert!((more(inline + 1.0) - 20e3).abs() < 1e-6);
-        assert!((more(2.0 * inline) - 20e3).abs() < 1e-6);
-        assert!((more(2.0 * inline + 1.0) - 50e3).abs() < 1e-6);
+        assert!((more(most_cut) - 20e3).abs() < 1e-6);
+        assert!((more(most_cut + 1.0) - 50e3).abs() < 1e-6);
     }
 
     #[test]
