@@ -11,8 +11,8 @@ pub const MAX_INLINE: Duration = Duration::from_micros(100);
 /// Of codec work that is likely to take longer than this, several blocks may be done at once. Arbitrary: below, to hand blocks over
 /// and back takes as long as is won.
 pub const PARALLEL_FROM: Duration = Duration::from_micros(300);
-/// A block that is likely to take longer than [`MAX_INLINE`], but no longer than this, is cut to stay below that, if more waits and the link is no
-/// slower: to hand it over takes longer than one block more does, and than several do not. Twice as long, so that it becomes two ..
+/// A block that is likely to take longer than [`MAX_INLINE`], but no longer than this, is cut to stay below that, if the link is no slower: to
+/// hand it over takes longer than one block more does. Twice as long, so that it becomes two: where it becomes more, nothing is won (docs/benchmarks.md) ..
 pub(crate) const MOST_CUT: Duration = Duration::from_micros(200);
 /// .. if it has so many bytes: by cuts of what is shorter more is lost.
 pub(crate) const LEAST_CUT: usize = 32 << 10;

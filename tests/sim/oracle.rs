@@ -60,7 +60,7 @@ fn cell(content: Content, bytes: f64, rate: f64, pace: Pace, beaten: &mut Vec<Ar
 }
 
 /// Arms than which another one makes fewer bytes of the same blocks, and takes less time for them at both ends: whatever the link, those are not the best.
-/// So most of the work is that of the first link of each content.
+/// They are run on the first one only.
 fn beaten_in_all(oracle: &Oracle) -> impl Iterator<Item = Arm> {
     let costs = |run: &Outcome| (run.wire_bytes, run.encode_time, run.decode_time);
     let is_beaten = move |run: &Outcome| {
