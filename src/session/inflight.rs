@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use crate::control::{Fed, LinkEstimator, LinkRate, RttEstimator};
+use crate::few::push_back_few;
 use crate::units::{Time, saturating_nanos};
 use crate::wire::{Ack, ProbeReply, WireError};
 
@@ -11,11 +12,15 @@ use crate::wire::{Ack, ProbeReply, WireError};
 /// costs no more memory than this.
 const MAX_REMEMBERED: usize = 4096;
 
+/// Room is made for so many at a time. Arbitrary: a peer acknowledges every 32.
+const FEW: usize = 8;
+
+/// Each connection has as many of these as it ever had blocks on their way: lengths are a block's, at most 16 MiB.
 #[derive(Clone, Copy, Debug)]
 struct SentBlock {
     number: u64,
-    wire_len: usize,
-    plain_len: usize,
+    wire_len: u32,
+    plain_len: u32,
     /// Position in the output that its last byte has.
     wire_end: u64,
     /// When the socket took its first bytes, and when its last.
@@ -23,8 +28,8 @@ struct SentBlock {
     written: Option<Time>,
     /// Bytes that it took just before, as of other frames: the block arrives behind them.
     ahead: u64,
-    /// When the write before that was, of whatever frames, and its length.
-    before: Option<(Time, u64)>,
+    /// When the write before that was, of whatever frames, and its length: zero if there was none.
+    before: (Time, u64),
     /// How the link was fed just before.
     fed: Fed,
     /// Whether all blocks before it were acknowledged when it was put out.
@@ -33,8 +38,8 @@ struct SentBlock {
     is_check: bool,
     /// Whether it followed the one before after more than a round trip: then they hardly met.
     apart: bool,
-    /// Time since the write of the block before, and its wire length over this one's, at least 1.
-    pause: Option<(Duration, f64)>,
+    /// Time since the write of the block before, and its wire length.
+    pause: Option<(Duration, u32)>,
 }
 
 impl SentBlock {
@@ -49,7 +54,7 @@ impl SentBlock {
         }
         self.begun = Some(write.at);
         self.ahead = self.wire_start().saturating_sub(write.from);
-        self.before = Some(write.before).filter(|(_, len)| *len > 0);
+        self.before = write.before;
     }
 
     /// Whether in a flight that begins with this block the last one left so late that the time `on_link` by which the flight took
@@ -68,7 +73,15 @@ impl SentBlock {
         } else {
             0
         };
-        self.wire_len + ahead as usize
+        self.wire_len as usize + ahead as usize
+    }
+
+    /// Whether the block before had left the link, which is busy with this one for `on_link`, when this one was written.
+    fn is_behind(&self, on_link: Duration) -> bool {
+        self.pause.is_some_and(|(pause, len)| {
+            let longer = f64::from(len) / f64::from(self.wire_len.max(1));
+            pause >= on_link.mul_f64(longer.max(1.0))
+        })
     }
 
     /// The bytes that came with a flight of `bytes` that begins with this block, and when the first of them was
@@ -81,11 +94,9 @@ impl SentBlock {
         rtt: Option<Duration>,
     ) -> Option<(u64, Time)> {
         let alone = (bytes, self.begun?);
-        let Some((before, len)) = self.before else {
-            return Some(alone);
-        };
+        let (before, len) = self.before;
         let pause = alone.1.saturating_since(before);
-        if rtt.is_some_and(|rtt| pause >= rtt) {
+        if len == 0 || rtt.is_some_and(|rtt| pause >= rtt) {
             return Some(alone);
         }
         let longer = (len as f64 / bytes.max(1) as f64).max(1.0);
@@ -165,7 +176,7 @@ pub(super) struct Inflight {
     delivery: Option<Delivery>,
     /// What has come more slowly than it was written, without a break.
     train: Option<Delivery>,
-    last_written: Option<(Time, usize)>,
+    last_written: Option<(Time, u32)>,
     /// Bytes of the output that the socket has taken.
     written_to: u64,
     latest_write: Write,
@@ -302,15 +313,16 @@ impl Inflight {
         let alone = self.blocks.is_empty();
         self.sent += 1;
         self.blocks_sent += 1;
-        self.wire_unacked += wire_len as u64;
-        self.plain_unacked += plain_len as u64;
+        let (wire_len, plain_len) = (wire_len as u32, plain_len as u32);
+        self.wire_unacked += u64::from(wire_len);
+        self.plain_unacked += u64::from(plain_len);
         if self.blocks.len() == MAX_REMEMBERED {
             let forgotten = self.blocks.pop_front();
-            self.wire_unacked -= forgotten.map_or(0, |block| block.wire_len as u64);
-            self.plain_unacked -= forgotten.map_or(0, |block| block.plain_len as u64);
+            self.wire_unacked -= forgotten.map_or(0, |block| u64::from(block.wire_len));
+            self.plain_unacked -= forgotten.map_or(0, |block| u64::from(block.plain_len));
             self.written = self.written.saturating_sub(1);
         }
-        self.blocks.push_back(SentBlock {
+        let block = SentBlock {
             number: self.sent,
             wire_len,
             plain_len,
@@ -318,13 +330,14 @@ impl Inflight {
             begun: None,
             written: None,
             ahead: 0,
-            before: None,
+            before: (Time::ZERO, 0),
             fed,
             alone,
             is_check: core::mem::take(&mut self.checks),
             apart: alone,
             pause: None,
-        });
+        };
+        push_back_few(&mut self.blocks, block, FEW);
     }
 
     /// The next block goes plain to show the link's rate.
@@ -382,10 +395,8 @@ impl Inflight {
             block.begin(&write);
             block.written = Some(now);
             if block.fed != Fed::Backlogged {
-                block.pause = self.last_written.map(|(last, len)| {
-                    let longer = len as f64 / block.wire_len.max(1) as f64;
-                    (now.saturating_since(last), longer.max(1.0))
-                });
+                let last = self.last_written;
+                block.pause = last.map(|(last, len)| (now.saturating_since(last), len));
                 let pause = block.pause.map(|(pause, _)| pause);
                 block.apart |= pause.zip(rtt).is_some_and(|(pause, rtt)| pause >= rtt);
             }
@@ -493,7 +504,7 @@ impl Inflight {
         let rtt_min = known_rtt.min();
         if let Some(least) = rtt_min {
             if let Some(rtt) = rtt {
-                link.record_passage(last.wire_len, rtt, least);
+                link.record_passage(last.wire_len as usize, rtt, least);
             }
             let begun = check.and_then(|check| check.begun);
             let rtt_check = begun.and_then(|begun| self.round_trip(now, begun, held));
@@ -519,7 +530,7 @@ impl Inflight {
             );
             if let (Some(bytes), Some(nanos), Some(waited)) = delta {
                 // What it takes by itself at the rate at which all came.
-                let alone = last.wire_len as f64 * nanos as f64 / bytes.max(1) as f64;
+                let alone = f64::from(last.wire_len) * nanos as f64 / bytes.max(1) as f64;
                 let late = on_way.filter(|time| saturating_nanos(*time) as f64 > QUEUED * alone);
                 queued = late.unwrap_or_default();
                 let known = self.delivery.unwrap_or(Delivery::NONE);
@@ -577,10 +588,8 @@ impl Inflight {
         } else if let Some(written) = last.written {
             let one_way = self.one_way(written, received_nanos);
             // The block before, of about the same time on the link, was off it when this one came.
-            let gone = last.pause.zip(link.queued(one_way));
-            let gone =
-                gone.is_some_and(|((pause, longer), on_link)| pause >= on_link.mul_f64(longer));
-            if last.apart || gone {
+            let on_link = link.queued(one_way);
+            if last.apart || on_link.is_some_and(|on_link| last.is_behind(on_link)) {
                 link.record_lone(now, last.len_at_once(), one_way);
             }
         }
@@ -589,7 +598,7 @@ impl Inflight {
     /// The oldest block is acknowledged.
     fn pop_acked(&mut self) {
         if let Some(block) = self.blocks.pop_front() {
-            let (wire_len, plain_len) = (block.wire_len as u64, block.plain_len as u64);
+            let (wire_len, plain_len) = (u64::from(block.wire_len), u64::from(block.plain_len));
             self.wire_unacked -= wire_len;
             self.plain_unacked -= plain_len;
             self.acked_bytes.0 += wire_len;

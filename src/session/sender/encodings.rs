@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use super::Wanted;
 use crate::codecs::Arm;
 use crate::control::{Choice, LinkRate, PARALLEL_FROM, Texture};
+use crate::few::push_back_few;
 use crate::session::block::{Gathered, Member};
 use crate::session::dictionaries::DictionaryUse;
 use crate::session::history::SlotUse;
@@ -213,7 +214,7 @@ impl Encodings {
         }
         self.wave = self.wave.filter(|wave| wave.left > 0);
         encoding.is_alone = self.is_empty() && self.wave.is_none();
-        self.blocks.push_back((encoding, None));
+        push_back_few(&mut self.blocks, (encoding, None), 1);
     }
 
     /// The block of a number, unless it was forgotten.
