@@ -335,8 +335,12 @@ impl Pattern {
         } else {
             0.0
         };
-        let hits = (1.0 - self.ratios.l1d).max(1e-6);
-        let hot = self.shape.near_begin() as f64 / hits;
+        // Where nothing is to be hit, no line is read for that.
+        let hot = if self.ratios.l1d < 1.0 {
+            self.shape.near_begin() as f64 / (1.0 - self.ratios.l1d)
+        } else {
+            0.0
+        };
         near.max(hot) as u64
     }
 }

@@ -7,7 +7,7 @@ use tautline::codecs::Arm;
 use tautline::control::{PolicyConfig, Processors};
 use tautline::generate::Content;
 use tautline::session::SessionConfig;
-use tautline::sim::{Experiment, Oracle, Outcome, Pace, Traffic};
+use tautline::sim::{Experiment, Memo, Oracle, Outcome, Pace, Traffic};
 use tautline::units::BytesPerSec;
 
 use crate::common::{arms_worth_trying, megabits, messages};
@@ -29,10 +29,19 @@ struct Cell {
     none: Outcome,
 }
 
-/// `beaten`: arms that cannot be the best; those that this link shows to be so are added.
-fn cell(content: Content, bytes: f64, rate: f64, pace: Pace, beaten: &mut Vec<Arm>) -> Cell {
+/// What cells of the same content need not do again.
+#[derive(Default)]
+struct Known {
+    /// Arms that cannot be the best.
+    beaten: Vec<Arm>,
+    memo: Memo,
+}
+
+/// Arms that this link shows to be beaten are added to those that are `known`.
+fn cell(content: Content, bytes: f64, rate: f64, pace: Pace, known: &mut Known) -> Cell {
     let mut experiment = Experiment {
         link: megabits(rate),
+        memo: known.memo.clone(),
         ..Experiment::new(Traffic::new(messages(content, bytes as usize), pace))
     };
     for node in [&mut experiment.a, &mut experiment.b] {
@@ -42,9 +51,9 @@ fn cell(content: Content, bytes: f64, rate: f64, pace: Pace, beaten: &mut Vec<Ar
     let alone = SessionConfig::default().history_memory(0);
     experiment.a.session = alone.clone();
     let mut arms = arms_worth_trying(&experiment);
-    arms.retain(|arm| !beaten.contains(arm));
+    arms.retain(|arm| !known.beaten.contains(arm));
     let oracle = experiment.oracle(&arms).expect("runs");
-    beaten.extend(beaten_in_all(&oracle));
+    known.beaten.extend(beaten_in_all(&oracle));
     let (arm, best) = oracle.best().clone();
     let none = experiment.run(PolicyConfig::None).expect("a run");
     let cold = experiment.run(PolicyConfig::default()).expect("a run");
@@ -132,7 +141,13 @@ fn a_mixture_of_arms_is_faster_than_every_arm_alone() {
         (Content::Telecom, 4e6, 100.0),
         (Content::Events, 2e6, 10.0),
     ] {
-        let cell = cell(content, bytes, rate, Pace::Throughput, &mut Vec::new());
+        let cell = cell(
+            content,
+            bytes,
+            rate,
+            Pace::Throughput,
+            &mut Known::default(),
+        );
         let efficiency = cell.efficiency(&cell.warm);
         let mut shares: Vec<_> = cell.warm.stream.arms.iter().collect();
         shares.sort_by_key(|arm| core::cmp::Reverse(arm.plain_bytes));
@@ -164,7 +179,7 @@ fn throughput_is_that_of_the_best_arm_on_every_link() {
     head();
     let mut under = Vec::new();
     for content in CONTENTS {
-        let mut beaten = Vec::new();
+        let mut known = Known::default();
         let cells = LINKS.map(|rate| {
             // Runs of zeros become so short that it takes many to fill a link.
             let bytes = match (content, rate) {
@@ -176,7 +191,7 @@ fn throughput_is_that_of_the_best_arm_on_every_link() {
             };
             (
                 rate,
-                cell(content, bytes, rate, Pace::Throughput, &mut beaten),
+                cell(content, bytes, rate, Pace::Throughput, &mut known),
             )
         });
         let least = |rate: f64| match (content, rate as u64) {
@@ -200,7 +215,7 @@ fn messages_take_as_long_as_with_the_best_arm_on_every_link() {
     head();
     let mut under = Vec::new();
     for content in CONTENTS {
-        let mut beaten = Vec::new();
+        let mut known = Known::default();
         for paced in [false, true] {
             let cells = LINKS.map(|rate| {
                 let bytes = match content {
@@ -214,7 +229,7 @@ fn messages_take_as_long_as_with_the_best_arm_on_every_link() {
                 } else {
                     Pace::Latency
                 };
-                (rate, cell(content, bytes, rate, pace, &mut beaten))
+                (rate, cell(content, bytes, rate, pace, &mut known))
             });
             let least = |rate: f64| match (content, rate as u64) {
                 // zstd:-7's encode and decode times are learned as a sum that hides lz4's.
@@ -244,12 +259,14 @@ fn small_messages_with_history_come_near_the_best_arm_with_history() {
     );
     println!("|---|---|---|---|---|---|---|---|");
     let mut under = Vec::new();
+    let memo = Memo::default();
     for pace in [Pace::Latency, Pace::Throughput] {
         for rate in [1.0, 10.0, 100.0, 1000.0] {
             let bytes = if pace == Pace::Latency { 2e5 } else { 1e6 };
             let messages = messages(Content::Telecom, bytes as usize);
             let mut experiment = Experiment {
                 link: megabits(rate),
+                memo: memo.clone(),
                 ..Experiment::new(Traffic::new(messages, pace))
             };
             for node in [&mut experiment.a, &mut experiment.b] {
