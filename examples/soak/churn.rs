@@ -372,15 +372,18 @@ async fn open_again_and_again(
         let most = 1 << rng.u32(1..11);
         let messages = rng.u64(1..=most);
         is_used |= match rng.u8(..16) {
-            0 => ask(&soak, &stream, messages, &mut rng)
-                .await
-                .map(|()| true)?,
-            1 => leave(&soak, stream, messages, &mut rng)
-                .await
-                .map(|()| false)?,
-            _ => exchange(&soak, &stream, messages, &mut rng)
-                .await
-                .map(|()| true)?,
+            0 => {
+                ask(&soak, &stream, messages, &mut rng).await?;
+                true
+            }
+            1 => {
+                leave(&soak, stream, messages, &mut rng).await?;
+                false
+            }
+            _ => {
+                exchange(&soak, &stream, messages, &mut rng).await?;
+                true
+            }
         };
         soak.tally.streams_ended.fetch_add(1, Relaxed);
         let _ = budget.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(messages)));

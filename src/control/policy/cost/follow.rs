@@ -1,6 +1,6 @@
 //! What follows a block, where no history has begun yet: the first block of one gains nothing by it, those after it do.
 
-use super::model::{Expected, Known};
+use super::model::{Content, Expected, Known};
 use super::{BlockClass, LEAST_HORIZON, Models, Objective, Stages, Times};
 use crate::codecs::{Arm, Length, Typical, TypicalRow};
 use crate::control::policy::{Prior, Situation};
@@ -15,33 +15,38 @@ pub(super) struct Kinds<'a> {
     len: Length,
     alone: Known<'a>,
     with_history: Known<'a>,
-    with_dictionary: Known<'a>,
+    /// Unless no dictionary is used.
+    with_dictionary: Option<Known<'a>>,
 }
 
 impl<'a> Kinds<'a> {
-    pub(super) fn of(models: &Models<'a>, class: BlockClass, plain_len: f64) -> Self {
-        let len = Length::of(plain_len);
-        let content = models.content(class);
+    /// Of a class without history, of whose `content` this is known.
+    pub(super) fn of(
+        models: &Models<'a>,
+        class: BlockClass,
+        len: Length,
+        content: &Content,
+        prior: Prior,
+    ) -> Self {
         let history = class.of_arm(Arm::IDENTITY.with_history());
         let dictionary = class.of_arm(Arm::IDENTITY.with_dictionary());
+        let with_dictionary = || models.known(dictionary, len, &models.content(dictionary));
         Self {
             len,
-            alone: models.known_of(class, len, &content),
-            with_history: models.known_of(history, len, &content),
-            with_dictionary: models.known(dictionary, len),
+            alone: models.known(class, len, content),
+            with_history: models.known(history, len, content),
+            with_dictionary: (prior == Prior::Dictionary).then(with_dictionary),
         }
     }
 
     /// What is expected of an arm, of which this is typical at their length.
     pub(super) fn expect(&self, arm: Arm, typical: &Typical) -> Expected {
         let known = if arm.history {
-            &self.with_history
-        } else if arm.dictionary {
-            &self.with_dictionary
+            Some(&self.with_history)
         } else {
-            &self.alone
+            self.with_dictionary.as_ref().filter(|_| arm.dictionary)
         };
-        known.expect(arm, typical)
+        known.unwrap_or(&self.alone).expect(arm, typical)
     }
 }
 
@@ -84,7 +89,9 @@ impl<'a> Follow<'a> {
         let after = after.max(situation.queued_behind as f64);
         let rest = if after > 0.0 && after < TAIL * plain_len {
             let class = BlockClass::of(after as usize, situation.texture);
-            Rest::Tail(Box::new(Kinds::of(models, class, after)))
+            let (len, content) = (Length::of(after), models.content(class));
+            let kinds = Kinds::of(models, class, len, &content, situation.prior);
+            Rest::Tail(Box::new(kinds))
         } else if situation.queued_behind >= situation.plain_len {
             Rest::Run
         } else {

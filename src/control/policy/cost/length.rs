@@ -148,7 +148,7 @@ impl Cost {
         let models = self.models(situation);
         let plain_len = situation.plain_len as f64;
         let len = Length::of(plain_len);
-        let known = models.known_of(class.of_arm(arm), len, &models.content(class));
+        let known = models.known(class.of_arm(arm), len, &models.content(class));
         let typical = row.at(len);
         let decode = situation.decode;
         let at_peer = decode.nanos(arm.codec, typical.decode_nanos);

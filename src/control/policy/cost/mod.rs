@@ -20,8 +20,8 @@ use core::time::Duration;
 pub use self::explain::{ArmReport, Verdict};
 use self::follow::{Beginning, Follow, Kinds};
 pub(crate) use self::length::Backlog;
-use self::model::Expected;
 pub(crate) use self::model::{BlockClass, Model, Models, Sample, Sent, Speed};
+use self::model::{Content, Expected};
 pub use self::price::Objective;
 pub(crate) use self::price::{Stages, Times};
 use self::seen::Seen;
@@ -133,6 +133,8 @@ pub(super) struct Cost {
     oldest: usize,
     /// The latest looks, the two best in front; empty after a standing choice.
     looks: Vec<Look>,
+    /// What was known of the class's content then.
+    content: Content,
     class: BlockClass,
     /// Blocks since something was last measured in the shadow.
     skipped: u32,
@@ -165,6 +167,7 @@ impl Cost {
             standing: Vec::new(),
             oldest: 0,
             looks: Vec::new(),
+            content: Content::default(),
             class: BlockClass::default(),
             skipped: 0,
             skipped_dear: 0,
@@ -240,7 +243,7 @@ impl Cost {
     /// Looks at what every arm would cost.
     fn look(&mut self, situation: &Situation<'_>, stages: &Stages, class: BlockClass) {
         let mut looks = core::mem::take(&mut self.looks);
-        self.look_at(situation, stages, class, &mut looks);
+        self.content = self.look_at(situation, stages, class, &mut looks);
         self.looks = looks;
     }
 
@@ -252,17 +255,18 @@ impl Cost {
         }
     }
 
-    /// What every arm would cost: the best one, the second best and the others.
+    /// What every arm would cost: the best one, the second best and the others. Returns what it knows of the class's content.
     fn look_at(
         &self,
         situation: &Situation<'_>,
         stages: &Stages,
         class: BlockClass,
         looks: &mut Vec<Look>,
-    ) {
+    ) -> Content {
         let models = self.models(situation);
         let plain_len = Length::of(situation.plain_len as f64);
-        let kinds = Kinds::of(&models, class, situation.plain_len as f64);
+        let content = models.content(class);
+        let kinds = Kinds::of(&models, class, plain_len, &content, situation.prior);
         let follow = Follow::of(situation, &models);
         let with_history = class.of_arm(Arm::IDENTITY.with_history());
         let horizon = horizon(self.own.blocks(class) + self.own.blocks(with_history));
@@ -356,6 +360,7 @@ impl Cost {
             let rest = (place..looks.len()).min_by(|a, b| looks[*a].by_price(&looks[*b]));
             looks.swap(place, rest.unwrap_or(place));
         }
+        content
     }
 
     /// What a block costs of which that is expected, likely and if all turns out well, with what it takes `aside` to begin a history

@@ -242,7 +242,8 @@ impl Cost {
         let Some(row) = typical(arm).filter(|_| may_differ) else {
             return chosen.cost;
         };
-        let known = self.models(situation).known(self.class, plain_len);
+        let models = self.models(situation);
+        let known = models.known(self.class, plain_len, &self.content);
         let wire_len = chosen.wire_len * known.hope(arm, &row.at(plain_len));
         let of = |wire_len: f64| {
             let times = Times {
@@ -275,8 +276,7 @@ impl Cost {
         } else {
             PAIR_EVERY
         };
-        let known = self.models(situation).paired(self.class);
-        if f64::from(self.unpaired) <= most * known {
+        if f64::from(self.unpaired) <= most * self.content.paired() {
             return None;
         }
         let alone = self.looks.iter().filter(|look| {

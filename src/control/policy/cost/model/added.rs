@@ -41,7 +41,7 @@ pub(super) struct Added {
 }
 
 /// What is to be reckoned with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ExpectedAdded {
     pub(super) level: f64,
     /// How far above that it may be.

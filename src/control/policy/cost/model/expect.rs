@@ -119,7 +119,7 @@ pub(super) struct KnownLevel {
 
 /// What blocks of a class are by themselves, from so many of them, and what a history adds, both at the class's typical
 /// length.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Content {
     pub(super) level: f64,
     pub(super) levels: f64,
@@ -163,6 +163,11 @@ impl<'a> KnownArm<'a> {
 }
 
 impl Content {
+    /// How well it is known from pairs what a history adds, up to 1.
+    pub(crate) const fn paired(&self) -> f64 {
+        self.added.paired
+    }
+
     /// The level that a block of this class and length is expected to have.
     fn level_of(&self, class: BlockClass, plain_len: Length) -> Level {
         let doubt = class.level_doubt() / (1.0 + self.levels);
@@ -181,13 +186,8 @@ impl Content {
 }
 
 impl<'a> Models<'a> {
-    /// What is known for blocks of `class` with `plain_len` bytes.
-    pub(crate) fn known(&self, class: BlockClass, plain_len: Length) -> Known<'a> {
-        self.known_of(class, plain_len, &self.content(class.without_history()))
-    }
-
-    /// .. where what such blocks are without history has been looked up.
-    pub(crate) fn known_of(
+    /// What is known for blocks of `class` with `plain_len` bytes, whose content without history this is.
+    pub(crate) fn known(
         &self,
         class: BlockClass,
         plain_len: Length,
@@ -214,11 +214,6 @@ impl<'a> Models<'a> {
             encode_nanos: typical.encode_nanos * f64::from(self.speed.encode),
             decode_nanos: at_peer.unwrap_or_else(decode),
         }
-    }
-
-    /// How well it is known from pairs what a history adds to blocks of `class`, up to 1.
-    pub(crate) fn paired(&self, class: BlockClass) -> f64 {
-        self.content(class).added.paired
     }
 
     /// What is known of a class without history.

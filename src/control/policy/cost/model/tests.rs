@@ -58,6 +58,10 @@ impl World {
 
     /// The logarithm of the ratio that is expected of `arm`.
     fn expected(&self, arm: Arm) -> f64 {
+        (self.len as f64 / self.expect(arm).wire_len).ln()
+    }
+
+    fn expect(&self, arm: Arm) -> Expected {
         let models = Models {
             own: &self.model,
             shared: &Model::default(),
@@ -65,11 +69,9 @@ impl World {
         };
         let plain_len = Length::of(self.len as f64);
         let typical = typical(arm).expect("an arm of the table").at(plain_len);
-        let known = models.known(
-            BlockClass::of(self.len, Texture::Records).of_arm(arm),
-            plain_len,
-        );
-        (plain_len.bytes() / known.expect(arm, &typical).wire_len).ln()
+        let class = BlockClass::of(self.len, Texture::Records);
+        let known = models.known(class.of_arm(arm), plain_len, &models.content(class));
+        known.expect(arm, &typical)
     }
 
     /// What a history is expected to add to what zstd:3 makes of a block.
@@ -214,18 +216,7 @@ fn absurd_blocks_leave_what_is_expected_finite() {
             let arm = [ALONE, ALONE.with_history()][turn % 2];
             world.send(arm, ln_ratio, ln_ratio, arm.history && turn % 3 == 0);
             for arm in [ALONE, ALONE.with_history()] {
-                let row = typical(arm)
-                    .expect("an arm of the table")
-                    .at(Length::of(len as f64));
-                let class = BlockClass::of(len, Texture::Records).of_arm(arm);
-                let models = Models {
-                    own: &world.model,
-                    shared: &Model::default(),
-                    speed: Speed::default(),
-                };
-                let expected = models
-                    .known(class, Length::of(len as f64))
-                    .expect(arm, &row);
+                let expected = world.expect(arm);
                 assert!(
                     expected.wire_len.is_finite() && expected.wire_len <= len as f64,
                     "{len} {turn}: {expected:?}"
