@@ -47,7 +47,7 @@ async fn held_by_small_ones(count: usize, len: usize, large: usize, are_taken: b
         pass(&small.0, &small.1, &one).await;
         pass(&bulk.0, &bulk.1, &large).await;
     }
-    let before = held();
+    let before = held(..);
     for _ in 0..count {
         if are_taken {
             kept.push(pass(&small.0, &small.1, &one).await);
@@ -58,7 +58,7 @@ async fn held_by_small_ones(count: usize, len: usize, large: usize, are_taken: b
             pass(&bulk.0, &bulk.1, &large).await;
         }
     }
-    let more = held().saturating_sub(before);
+    let more = held(..).saturating_sub(before);
     let how = if are_taken { "kept" } else { "not taken" };
     println!(
         "{count} messages of {len} B {how}, {} B behind each: {more} bytes held",

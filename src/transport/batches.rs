@@ -19,7 +19,7 @@ use crate::session::{MessageQueue, Outgoing, OutgoingQueue, SendError};
 /// messages, since empty ones have none (docs/benchmarks.md: 64, 256 and 1024).
 const MOST: usize = 1024;
 const MOST_BYTES: usize = 64 << 10;
-/// So many messages without a wait before the other tasks of the thread have a turn: as many as one by one.
+/// So many messages without a wait, and the rest of the block they came in, before the other tasks of the thread have a turn: as many as one by one.
 const RUN: usize = 1024;
 
 impl Stream {

@@ -249,8 +249,15 @@ async fn the_other_tasks_of_a_thread_have_their_turn() {
             }
         }
     });
-    feed(&left, (0..4000).map(|at| numbered(at, 4))).await;
-    until_here(&right, 4000).await;
+    // A block is taken whole, however many messages it has: here no more than a hundred.
+    let mut sink = left.sink();
+    for at in 0..4000 {
+        within(sink.feed(numbered(at, 4))).await.expect("room");
+        if at % 100 == 99 {
+            within(sink.flush()).await.expect("room");
+            until_here(&right, u64::from(at) + 1).await;
+        }
+    }
     let before = turns.load(std::sync::atomic::Ordering::Relaxed);
     let mut messages = right.messages();
     for at in 0..4000 {
