@@ -179,20 +179,23 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
     /// Encodes a block once more with other arms, where it takes no processor from anyone.
     pub(super) fn start_shadow(&mut self) {
         if let Some(job) = self.session.poll_shadow() {
-            let mut worker = self.node.workers.take();
             let node = Arc::clone(&self.node);
             let clock = self.clock;
             let (events, handed) = (self.events.clone(), self.events.handed_over());
             let plain_len = job.plain_len();
-            let shadowed = self.node.aside.run(move || {
-                let waited = handed.map_or(Duration::ZERO, |at| waited(Some(at), clock.now()));
-                let time = || thread::processor_time().map(|taken| Time::ZERO + taken);
-                let block = worker.shadow(job, || time().unwrap_or_else(|| clock.now()));
-                events.worker_shadowed(plain_len, block.taken(), waited);
-                (block, worker)
-            });
             self.work.spawn(async move {
-                let Ok((block, worker)) = shadowed.await else {
+                let begin = || {
+                    let mut worker = node.workers.take();
+                    move || {
+                        let waited =
+                            handed.map_or(Duration::ZERO, |at| waited(Some(at), clock.now()));
+                        let time = || thread::processor_time().map(|taken| Time::ZERO + taken);
+                        let block = worker.shadow(job, || time().unwrap_or_else(|| clock.now()));
+                        events.worker_shadowed(plain_len, block.taken(), waited);
+                        (block, worker)
+                    }
+                };
+                let Some((block, worker)) = node.aside.run(begin).await else {
                     return Done::Panicked;
                 };
                 // Here, since a thread of low priority is not to hold what others wait for.
