@@ -1,75 +1,78 @@
 //! Work that no message waits for, on a thread that gets a processor when others leave one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+
+use crate::session::CodecWorker;
 
 /// The nicest that a thread can be.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const LEAST_PRIORITY: i32 = 19;
 
-type Job = Box<dyn FnOnce() + Send>;
+type Job = Box<dyn FnOnce(&mut CodecWorker) + Send>;
 
-/// A thread of a node for what may as well be done later: one job after another. It is started with the first, and ends
-/// after the last one that was begun before this is dropped.
+/// A thread of a node for what may as well be done later: one job after another, with a codec worker of its own, so that jobs that
+/// wait, for long where no processor is left, hold none. It is started with the first, and ends after the last one that was begun before this is dropped.
 #[derive(Debug)]
 pub(super) struct Aside {
+    /// As in [`CodecWorker::new`].
+    window_log: u8,
     /// Empty if the system had no thread to give.
     jobs: OnceLock<Option<Sender<Job>>>,
-    /// One place: where no processor is left, jobs wait for long, and only the one that is next has what it works with.
-    turn: Arc<Semaphore>,
 }
 
 impl Aside {
-    pub(super) fn new() -> Self {
+    pub(super) const fn new(window_log: u8) -> Self {
         Self {
+            window_log,
             jobs: OnceLock::new(),
-            turn: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Does the work that `begin` makes once its turn has come, and says what it came to, or nothing if it has panicked. Without a thread of its own, it is
-    /// done by one that the runtime keeps for what blocks.
-    pub(super) async fn run<T, W>(&self, begin: impl FnOnce() -> W) -> Option<T>
-    where
-        T: Send + 'static,
-        W: FnOnce() -> T + Send + 'static,
-    {
-        // Nobody closes it.
-        let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
-        let work = begin();
+    /// Does `work`, unless who asked is gone before it is begun, and says what it came to, or nothing if it has panicked.
+    /// Without a thread of its own, it is done by one that the runtime keeps for what blocks.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut CodecWorker) -> T + Send + 'static,
+    ) -> Option<T> {
         let (done, result) = oneshot::channel();
-        let job: Job = Box::new(move || {
-            // Who asked may be gone: then the turn is over, and what it had given back.
-            let _ = done.send((work(), turn));
+        let job: Job = Box::new(move |worker| {
+            if !done.is_closed() {
+                // Who asked may be gone meanwhile.
+                let _ = done.send(work(worker));
+            }
         });
-        let refused = match self.jobs.get_or_init(start) {
+        let window_log = self.window_log;
+        let refused = match self.jobs.get_or_init(|| start(window_log)) {
             Some(jobs) => jobs.send(job).err().map(|refused| refused.0),
             None => Some(job),
         };
         if let Some(job) = refused {
-            tokio::task::spawn_blocking(job);
+            tokio::task::spawn_blocking(move || job(&mut CodecWorker::new(window_log)));
         }
-        let (result, _turn) = result.await.ok()?;
-        Some(result)
+        result.await.ok()
     }
 }
 
-fn start() -> Option<Sender<Job>> {
+fn start(window_log: u8) -> Option<Sender<Job>> {
     let (jobs, waiting) = channel();
     let thread = thread::Builder::new().name("tautline-aside".to_owned());
-    thread.spawn(move || work_off(&waiting)).ok()?;
+    thread.spawn(move || work_off(&waiting, window_log)).ok()?;
     Some(jobs)
 }
 
-fn work_off(waiting: &Receiver<Job>) {
+fn work_off(waiting: &Receiver<Job>, window_log: u8) {
     step_back();
+    let mut worker = CodecWorker::new(window_log);
     while let Ok(job) = waiting.recv() {
         // Others' jobs go on after one that panics; who waits for it finds that nothing comes.
-        let _ = catch_unwind(AssertUnwindSafe(job));
+        if catch_unwind(AssertUnwindSafe(|| job(&mut worker))).is_err() {
+            worker = CodecWorker::new(window_log);
+        }
     }
 }
 
@@ -95,10 +98,9 @@ const fn step_back() {}
 
 #[cfg(test)]
 mod tests {
-    use core::cell::Cell;
     use core::pin::pin;
 
-    use futures_util::future::{join_all, poll_immediate};
+    use futures_util::future::poll_immediate;
 
     use super::*;
 
@@ -106,60 +108,35 @@ mod tests {
         thread::current().name().map(str::to_owned)
     }
 
+    fn aside() -> Aside {
+        Aside::new(17)
+    }
+
     #[tokio::test]
     async fn jobs_are_done_in_their_order_and_a_panic_is_its_own() {
-        let aside = Aside::new();
+        let aside = aside();
         let done = tokio::join!(
-            aside.run(|| || 1),
-            aside.run(|| || -> i32 { panic!("as it is meant to") }),
-            aside.run(|| || 3),
+            aside.run(|_| 1),
+            aside.run(|_| -> i32 { panic!("as it is meant to") }),
+            aside.run(|_| 3),
         );
         assert_eq!(done, (Some(1), None, Some(3)));
     }
 
-    /// Where the thread gets no processor, one job has what it works with, however many wait.
-    #[tokio::test]
-    async fn who_waits_for_his_turn_holds_nothing() {
-        let aside = Aside::new();
-        let (held, most) = (Cell::new(0), Cell::new(0));
-        let (go, wait) = channel();
-        let blocked = aside.run(|| move || wait.recv().is_ok());
-        let waiting = (0..20).map(async |number| {
-            let begin = || {
-                held.set(held.get() + 1);
-                most.set(most.get().max(held.get()));
-                move || number
-            };
-            let done = aside.run(begin).await;
-            held.set(held.get() - 1);
-            done
-        });
-        let release = async {
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-            }
-            assert_eq!(held.get(), 0);
-            go.send(()).expect("the job waits for it");
-        };
-        let (first, others, ()) = tokio::join!(blocked, join_all(waiting), release);
-        assert_eq!(first, Some(true));
-        assert!(others.into_iter().eq((0..20).map(Some)));
-        assert_eq!((held.get(), most.get()), (0, 1));
-    }
-
     #[tokio::test]
     async fn what_was_begun_is_done_after_who_asked_and_the_node_are_gone() {
-        let aside = Aside::new();
+        let aside = aside();
         let (go, wait) = channel();
+        let (start, mut started) = tokio::sync::mpsc::unbounded_channel();
         let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
         {
-            let run = pin!(aside.run(|| {
-                move || {
-                    let told = wait.recv();
-                    say.send((told, name()))
-                }
+            let run = pin!(aside.run(move |_| {
+                start.send(()).expect("waited for");
+                let told = wait.recv();
+                say.send((told, name()))
             }));
             assert!(poll_immediate(run).await.is_none());
+            started.recv().await.expect("it is begun");
         }
         drop(aside);
         go.send(()).expect("the job waits for it");
@@ -167,31 +144,31 @@ mod tests {
         assert_eq!((told, name.as_deref()), (Ok(()), Some("tautline-aside")));
     }
 
+    /// Nor does it keep others from theirs, whether it is driven or not.
     #[tokio::test]
-    async fn whose_asker_is_gone_leaves_its_turn() {
-        let aside = Aside::new();
+    async fn whose_asker_is_gone_before_it_is_begun_is_not_done() {
+        let aside = aside();
         let (go, wait) = channel();
+        let mut first = pin!(aside.run(move |_| wait.recv()));
+        assert!(poll_immediate(first.as_mut()).await.is_none());
         {
-            let run = pin!(aside.run(|| move || wait.recv()));
-            assert!(poll_immediate(run).await.is_none());
-        }
-        {
-            let never = pin!(aside.run(|| || unreachable!("nobody waits for it")));
+            let never = pin!(aside.run(|_| unreachable!("nobody waits for it")));
             let none: Option<Option<()>> = poll_immediate(never).await;
             assert!(none.is_none());
         }
-        let next = aside.run(|| || 2);
-        let release = async { go.send(()).expect("the job waits for it") };
-        assert_eq!(tokio::join!(next, release).0, Some(2));
+        go.send(()).expect("the job waits for it");
+        // The first has its result and does not take it.
+        assert_eq!(aside.run(|_| 2).await, Some(2));
+        assert_eq!(first.await, Some(Ok(())));
     }
 
     #[tokio::test]
     async fn without_a_thread_the_runtime_has_one() {
         let aside = Aside {
             jobs: OnceLock::from(None),
-            ..Aside::new()
+            ..aside()
         };
-        let name = aside.run(|| name).await.expect("done");
+        let name = aside.run(|_| name()).await.expect("done");
         assert_ne!(name.as_deref(), Some("tautline-aside"));
     }
 
@@ -203,8 +180,8 @@ mod tests {
         let class = || unsafe { libc::sched_getscheduler(0) };
         let before = class();
         assert_ne!(before, libc::SCHED_IDLE);
-        let aside = Aside::new();
-        assert_eq!(aside.run(|| class).await, Some(libc::SCHED_IDLE));
+        let aside = aside();
+        assert_eq!(aside.run(move |_| class()).await, Some(libc::SCHED_IDLE));
         assert_eq!(class(), before);
     }
 }

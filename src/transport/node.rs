@@ -357,7 +357,7 @@ impl Node {
         let shared = Arc::new(NodeShared {
             workers: Workers::new(session.window_log()),
             read_buffers: ReadBuffers::new(),
-            aside: Aside::new(),
+            aside: Aside::new(session.window_log()),
             grants: Mutex::default(),
             connections: AtomicU64::new(0),
             state: Mutex::new((budget, CpuLoad::IDLE)),

@@ -9,7 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::Driver;
 use crate::codecs::prior_decode_nanos;
 use crate::control::MAX_INLINE;
-use crate::session::{DecodedBlock, DictionaryWork, EncodedBlock, JobTime, ShadowedBlock};
+use crate::session::{
+    CodecWorker, DecodedBlock, DictionaryWork, EncodedBlock, JobTime, ShadowedBlock,
+};
 use crate::thread;
 use crate::transport::clock::Stopwatch;
 use crate::units::{Time, saturating_nanos};
@@ -184,23 +186,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin + 'static> Driver<I> {
             let (events, handed) = (self.events.clone(), self.events.handed_over());
             let plain_len = job.plain_len();
             self.work.spawn(async move {
-                let begin = || {
-                    let mut worker = node.workers.take();
-                    move || {
-                        let waited =
-                            handed.map_or(Duration::ZERO, |at| waited(Some(at), clock.now()));
-                        let time = || thread::processor_time().map(|taken| Time::ZERO + taken);
-                        let block = worker.shadow(job, || time().unwrap_or_else(|| clock.now()));
-                        events.worker_shadowed(plain_len, block.taken(), waited);
-                        (block, worker)
-                    }
+                let shadow = move |worker: &mut CodecWorker| {
+                    let waited = handed.map_or(Duration::ZERO, |at| waited(Some(at), clock.now()));
+                    let time = || thread::processor_time().map(|taken| Time::ZERO + taken);
+                    let block = worker.shadow(job, || time().unwrap_or_else(|| clock.now()));
+                    events.worker_shadowed(plain_len, block.taken(), waited);
+                    block
                 };
-                let Some((block, worker)) = node.aside.run(begin).await else {
-                    return Done::Panicked;
-                };
-                // Here, since a thread of low priority is not to hold what others wait for.
-                node.workers.put(worker);
-                Done::Shadowed(block)
+                let block = node.aside.run(shadow).await;
+                block.map_or(Done::Panicked, Done::Shadowed)
             });
         }
     }
