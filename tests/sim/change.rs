@@ -179,18 +179,11 @@ fn as_good(oracle: Oracle, judged: Range<usize>) -> IsGood {
 fn majorities(trace: &Trace<'_>, since: Since) -> Vec<[f64; 2]> {
     println!("| change | pace | content | Mbit/s | busy | majority after | share soon | share |");
     println!("|---|---|---|---|---|---|---|---|");
-    let Trace {
-        title,
-        phases,
-        ours,
-        oracle,
-        ..
-    } = trace;
-    let pace = ours.pace;
+    let (title, ours, pace) = (trace.title, &trace.ours, trace.ours.pace);
     let carried = carried(ours, &trace.messages);
-    let mut first = phases[0].messages.len();
+    let mut first = trace.phases[0].messages.len();
     let mut found = Vec::new();
-    for phase in &phases[1..] {
+    for phase in &trace.phases[1..] {
         let until = first + phase.messages.len();
         let change = match since {
             Since::Sent => carried[first].0,
@@ -208,7 +201,7 @@ fn majorities(trace: &Trace<'_>, since: Since) -> Vec<[f64; 2]> {
         let from = later(begun + MESSAGES, change + TIME);
         let soon = later(from + MESSAGES, change + 2 * TIME).min(until);
         assert!(soon >= from + MESSAGES, "{title}: too few messages");
-        let is_good = as_good(oracle.clone(), from..until);
+        let is_good = as_good(trace.oracle.clone(), from..until);
         let is_good: Vec<_> = (begun..until)
             .map(|message| is_good(message, carried[message].1))
             .collect();
@@ -243,17 +236,10 @@ fn majorities(trace: &Trace<'_>, since: Since) -> Vec<[f64; 2]> {
 fn followed(trace: &Trace<'_>) -> Vec<f64> {
     println!("| change | pace | content | Mbit/s | busy | best | best over ours | taken |");
     println!("|---|---|---|---|---|---|---|---|");
-    let Trace {
-        title,
-        phases,
-        ours,
-        oracle,
-        ..
-    } = trace;
-    let pace = ours.pace;
+    let (title, ours, pace) = (trace.title, &trace.ours, trace.ours.pace);
     let mut first = 0;
     let mut found = Vec::new();
-    for phase in *phases {
+    for phase in trace.phases {
         let until = first + phase.messages.len();
         let mut from = (first + MESSAGES).next_multiple_of(100);
         if pace == Pace::Throughput {
@@ -262,7 +248,7 @@ fn followed(trace: &Trace<'_>) -> Vec<f64> {
                 from += 100;
             }
         }
-        let alone = oracle.runs().iter();
+        let alone = trace.oracle.runs().iter();
         let (arm, best) = alone
             .map(|(arm, run)| (*arm, took(run, from, until)))
             .min_by(|a, b| a.1.total_cmp(&b.1))
