@@ -2,7 +2,7 @@
 
 use super::{Cost, PATIENCE, Stages, Times};
 use crate::control::BlockClass;
-use crate::control::policy::{Choice, Prior, Situation};
+use crate::control::policy::{Choice, Prior, Reason, Situation};
 use crate::few::push_few;
 use crate::units::saturating_nanos;
 
@@ -16,6 +16,8 @@ const LARGE_REUSE_NANOS: f64 = 300e3;
 const MAX_STANDING: usize = 16;
 /// How far the time that the link still needs may be off for a small block's choice to stand, ns, or by a fifth.
 const BACKLOG_SLACK: f64 = 100.0;
+/// .. and what processor time costs, in ns of message time for each, or by a fifth. Arbitrary.
+const PRICE_SLACK: f64 = 0.05;
 /// An arm that costs so many times what plain blocks cost, at least, is of no use. Arbitrary.
 const HOPELESS: f64 = 1.2;
 /// A link that no codec can help is looked at again after so many blocks. Arbitrary.
@@ -30,6 +32,8 @@ pub(super) struct Standing {
     plain_len: usize,
     link_nanos_per_byte: f64,
     backlog_nanos: f64,
+    /// What processor time cost besides, here and at the peer.
+    prices: [f64; 2],
     /// How much more the link may have to do, and how much less, ns ([`Cost::margin`]).
     margin: (f64, f64),
     /// Whether nothing followed.
@@ -68,6 +72,28 @@ impl Standing {
         -less < off && off < more || self.plain_len <= SMALL && is_like
     }
 
+    /// Whether processor time costs what it did, and there is enough of it. Blocks that go out as they are take none of it: where they were the cheapest, they
+    /// are so as long as it does not become cheaper.
+    fn may_be_paid(&self, situation: &Situation<'_>, stages: &Stages) -> bool {
+        let prices = [stages.encode_price, stages.decode_price];
+        let mut both = self.prices.iter().zip(prices);
+        let slack = |before: f64| PRICE_SLACK.max(before / 5.0);
+        if both
+            .clone()
+            .any(|(before, now)| now < before - slack(*before))
+        {
+            return false;
+        }
+        let affordable = situation.affordable;
+        let has_time = |most: Option<f64>| most.is_none_or(|nanos| nanos > 1e6);
+        let was_barred = matches!(self.choice.reason, Reason::Budget | Reason::PeerStarved);
+        self.choice.arm == 0 && !was_barred
+            || !situation.peer_starved
+                && both.all(|(before, now)| now <= before + slack(*before))
+                && has_time(affordable.encode_nanos)
+                && has_time(affordable.decode_nanos)
+    }
+
     /// How long such a block is against its own, if it is not as long to an eighth, but shorter.
     fn share(&self, plain_len: usize) -> Option<f64> {
         let is_shorter = self.is_hopeless && plain_len < self.plain_len / 8 * 7;
@@ -83,19 +109,11 @@ impl Cost {
         stages: &Stages,
         class: BlockClass,
     ) -> Option<(Choice, f64)> {
-        let calm = stages.encode_price + stages.decode_price < 0.05
-            && !situation.peer_starved
-            && [
-                situation.affordable.encode_nanos,
-                situation.affordable.decode_nanos,
-            ]
-            .iter()
-            .all(|most| most.is_none_or(|nanos| nanos > 1e6));
         let is_last = stages.followers < 1.0;
         let at = self.standing_of(class, situation.plain_len, is_last)?;
         let standing = &mut self.standing[at];
         let arm = situation.arms[standing.choice.arm];
-        let same = calm
+        let same = standing.may_be_paid(situation, stages)
             && !situation.shared.failures.is_resting(situation.now, arm)
             && standing.prior == situation.prior
             && is_near(stages.link_nanos_per_byte, standing.link_nanos_per_byte)
@@ -175,6 +193,7 @@ impl Cost {
             plain_len: situation.plain_len,
             link_nanos_per_byte: stages.link_nanos_per_byte,
             backlog_nanos: stages.link_backlog_nanos,
+            prices: [stages.encode_price, stages.decode_price],
             margin,
             is_last,
             is_hopeless: hopeless,
@@ -232,7 +251,7 @@ mod tests {
     use super::*;
     use crate::codecs::{Arm, CodecId};
     use crate::control::policy::cost::{CostConfig, Look};
-    use crate::control::{Arms, Fed, PeerKnowledge, Reason, Texture};
+    use crate::control::{Affordable, Arms, Fed, PeerKnowledge, Prices, Texture};
 
     const ARMS: [Arm; 3] = [
         Arm::IDENTITY,
@@ -271,6 +290,15 @@ mod tests {
     /// Decides on 2000 blocks in a run, of which the link still has up to so many bytes: of how many all arms were looked at. Each choice that stands is
     /// compared with what a look finds.
     fn looked_at(bytes_per_sec: u64, most_backlog: u64) -> usize {
+        looked_at_paid(bytes_per_sec, most_backlog, |_| <_>::default())
+    }
+
+    /// .. where processor time costs so much for each block.
+    fn looked_at_paid(
+        bytes_per_sec: u64,
+        most_backlog: u64,
+        mut paid: impl FnMut(&mut fastrand::Rng) -> (Prices, Affordable),
+    ) -> usize {
         let mut known = PeerKnowledge::default();
         let second = Duration::from_secs(1);
         known
@@ -281,7 +309,10 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(5);
         let mut looked = 0;
         for _ in 0..2000 {
+            let (prices, affordable) = paid(&mut rng);
             let situation = Situation {
+                prices,
+                affordable,
                 plain_len: rng.usize(LEN * 2 / 3..=LEN * 4 / 3),
                 texture: Texture::Records,
                 queued_behind: 100 * LEN,
@@ -321,5 +352,41 @@ mod tests {
         assert!(some.is_some(), "{between:?}");
         // 10 MB/s: encoded ones are looked at one by one.
         assert_eq!(looked_at(10_000_000, 32 << 10), 2000);
+    }
+
+    #[test]
+    fn plain_blocks_stand_though_processor_time_is_short() {
+        let mut price = 0.0;
+        let looked = looked_at_paid(5_000_000_000, 32 << 10, |rng| {
+            // It rises slowly, and falls at once when there is time again.
+            price = if rng.u8(..100) == 0 {
+                0.0
+            } else {
+                price + 0.02
+            };
+            let prices = Prices {
+                encode: price,
+                decode: rng.f64() * 0.04,
+            };
+            let nanos = Some(rng.f64() * 2e6);
+            let affordable = Affordable {
+                encode_nanos: nanos,
+                decode_nanos: nanos,
+            };
+            (prices, affordable)
+        });
+        assert!((2000 / 80..2000 / 15).contains(&looked), "{looked}");
+        // Codecs are looked at whenever they have become cheaper.
+        let mut blocks = 0;
+        let looked = looked_at_paid(5_000_000_000, 32 << 10, |_| {
+            blocks += 1;
+            let encode = 1e12 * 0.7_f64.powi(blocks / 20);
+            let prices = Prices {
+                encode,
+                decode: 0.0,
+            };
+            (prices, Affordable::default())
+        });
+        assert!(looked >= 2000 / 20, "{looked}");
     }
 }
