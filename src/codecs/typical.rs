@@ -26,7 +26,7 @@ pub(crate) struct Row {
 
 /// What a history takes at either end that begins with as much as it may: its context and tables in memory that was not
 /// used before, and what it begins with taken in.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Begin {
     pub(crate) encode_nanos: f64,
     pub(crate) decode_nanos: f64,

@@ -1,7 +1,7 @@
 //! What follows a block, where no history has begun yet: the first block of one gains nothing by it, those after it do.
 
 use super::model::{Content, Expected, Known};
-use super::{BlockClass, LEAST_HORIZON, Models, Objective, Stages, Times};
+use super::{BlockClass, Busy, Costs, LEAST_HORIZON, Models, Objective, Stages, Times};
 use crate::codecs::{Arm, Length, Typical, TypicalRow};
 use crate::control::policy::{Prior, Situation};
 
@@ -104,12 +104,26 @@ impl<'a> Follow<'a> {
     }
 
     /// Wire bytes of a block, in the mean of this one and those like it that follow.
-    pub(super) fn wire_len(&self, Beginning { first, later }: &Beginning) -> f64 {
+    fn wire_len(&self, Beginning { first, later }: &Beginning) -> f64 {
         let share = match &self.rest {
             Rest::Single | Rest::Run => self.share,
             Rest::Tail(_) => 1.0,
         };
         later.wire_len + share * (first.wire_len - later.wire_len)
+    }
+
+    /// .. and their processor time, if all turns out well.
+    fn least_busy(&self, Beginning { first, later }: &Beginning) -> Busy {
+        let first = Busy::of(first);
+        let later = match &self.rest {
+            Rest::Single | Rest::Run => Busy::of(later),
+            Rest::Tail(_) => Busy::NONE,
+        };
+        let mean = |first: f64, later: f64| later + self.share * (first - later);
+        Busy {
+            encode_nanos: mean(first.encode_nanos, later.encode_nanos),
+            decode_nanos: mean(first.decode_nanos, later.decode_nanos),
+        }
     }
 
     /// What the block and what follows cost with an arm, for as many bytes as the block has; and if all turns out well.
@@ -119,7 +133,7 @@ impl<'a> Follow<'a> {
         beginning: &Beginning,
         stages: &Stages,
         objective: Objective,
-    ) -> (f64, f64) {
+    ) -> Costs {
         let Beginning { first, later } = beginning;
         let of = |stages: &Stages, times: Times| stages.cost(times, objective);
         let likely = of(stages, first.times());
@@ -131,7 +145,7 @@ impl<'a> Follow<'a> {
                 least_then + share * (least - least_then),
             )
         };
-        match &self.rest {
+        let (likely, least) = match &self.rest {
             Rest::Single => with(of(stages, later.times()), of(stages, later.least_times())),
             Rest::Run => {
                 // The link has the one before to carry.
@@ -161,6 +175,12 @@ impl<'a> Follow<'a> {
                     self.share * (least + of(tail.least_wire_len)),
                 )
             }
+        };
+        Costs {
+            likely,
+            least,
+            least_busy: self.least_busy(beginning),
+            wire_len: self.wire_len(beginning),
         }
     }
 }

@@ -82,6 +82,43 @@ enum Bar {
     Failed,
 }
 
+/// Processor time of a block at either end, ns.
+#[derive(Clone, Copy, Debug)]
+struct Busy {
+    encode_nanos: f64,
+    decode_nanos: f64,
+}
+
+impl Busy {
+    const NONE: Self = Self {
+        encode_nanos: 0.0,
+        decode_nanos: 0.0,
+    };
+
+    /// If everything that is not known turns out well.
+    const fn of(expected: &Expected) -> Self {
+        Self {
+            encode_nanos: expected.least_encode_nanos,
+            decode_nanos: expected.decode_nanos,
+        }
+    }
+
+    /// What it costs while budgets are short.
+    const fn price(self, stages: &Stages) -> f64 {
+        self.encode_nanos * stages.encode_price + self.decode_nanos * stages.decode_price
+    }
+}
+
+/// What a block costs with an arm, ns of message time.
+struct Costs {
+    likely: f64,
+    /// If everything that is not known turns out well ..
+    least: f64,
+    /// .. which has so much processor time in it.
+    least_busy: Busy,
+    wire_len: f64,
+}
+
 /// What one look at an arm found: each stream keeps one of every arm.
 #[derive(Clone, Copy, Debug)]
 struct Look {
@@ -91,6 +128,8 @@ struct Look {
     cost: f64,
     /// If everything that is not known turns out well.
     least_cost: f64,
+    /// .. and processor time cost no more than it always does.
+    least_free: f64,
     encode_nanos: f64,
     wire_len: f64,
     decode_nanos: f64,
@@ -100,6 +139,14 @@ struct Look {
 impl Look {
     const fn arm(&self) -> usize {
         self.number as usize
+    }
+
+    const fn least(&self) -> f64 {
+        self.least_cost
+    }
+
+    const fn least_free(&self) -> f64 {
+        self.least_free
     }
 
     const fn shadow_nanos(&self) -> f64 {
@@ -320,11 +367,11 @@ impl Cost {
                 _ if failures.is_resting(situation.now, candidate.arm) => Some(Bar::Failed),
                 _ => Some(Bar::NoMemory).filter(|_| !has_room),
             };
-            let (costs, wire_len) = match &follow {
+            let costs = match &follow {
                 None => {
                     let aside = share.filter(|_| !situation.live.is_empty());
                     let priced = if aside.is_some() { known } else { expected };
-                    (self.costs(stages, &priced, aside), priced.wire_len)
+                    self.costs(stages, &priced, aside)
                 }
                 Some(follow) => {
                     let beginning = Beginning {
@@ -337,20 +384,18 @@ impl Cost {
                         },
                         later: known,
                     };
-                    let arm = (candidate.arm, row);
-                    let costs = follow.costs(arm, &beginning, stages, self.objective);
-                    (costs, follow.wire_len(&beginning))
+                    follow.costs((candidate.arm, row), &beginning, stages, self.objective)
                 }
             };
-            let (cost, least_cost) = costs;
             looks.push(Look {
                 number,
                 barred,
                 samples: expected.samples,
-                cost,
-                least_cost,
+                cost: costs.likely,
+                least_cost: costs.least,
+                least_free: costs.least - costs.least_busy.price(stages),
                 encode_nanos: expected.encode_nanos,
-                wire_len,
+                wire_len: costs.wire_len,
                 decode_nanos: expected.decode_nanos,
                 measured_at: expected.measured_at,
             });
@@ -365,10 +410,16 @@ impl Cost {
 
     /// What a block costs of which that is expected, likely and if all turns out well, with what it takes `aside` to begin a history
     /// where there is another: the backlog that would hide that is spent on it, and then the other one is taken again.
-    fn costs(&self, stages: &Stages, expected: &Expected, aside: Option<Begin>) -> (f64, f64) {
-        let aside = aside.map_or(0.0, |begin| stages.unhidden(begin, self.objective));
-        let of = |times| aside + stages.cost(times, self.objective);
-        (of(expected.times()), of(expected.least_times()))
+    fn costs(&self, stages: &Stages, expected: &Expected, aside: Option<Begin>) -> Costs {
+        let begin = aside.unwrap_or_default();
+        let unhidden = aside.map_or(0.0, |begin| stages.unhidden(begin, self.objective));
+        let of = |times| unhidden + stages.cost(times, self.objective);
+        Costs {
+            likely: of(expected.times()),
+            least: of(expected.least_times()),
+            wire_len: expected.wire_len,
+            least_busy: Busy::of(&expected.later_by(begin)),
+        }
     }
 
     /// The arm to take: the best one, or the current one while it is hardly worse.

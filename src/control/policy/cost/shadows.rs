@@ -130,7 +130,7 @@ impl Cost {
         allowance_nanos: f64,
         price: f64,
     ) -> Option<usize> {
-        let hopeless = chosen.arm() == 0 && self.none_helps(chosen.cost);
+        let hopeless = chosen.arm() == 0 && self.hopeless(chosen.cost, Look::least).is_some();
         let share = if hopeless {
             RESAMPLE_SHARE / 4.0
         } else {

@@ -1,6 +1,6 @@
 //! Choices that stand for the next blocks like the one that they were made for: a look at all arms takes longer than a small block.
 
-use super::{Cost, PATIENCE, Stages, Times};
+use super::{Cost, Look, PATIENCE, Stages, Times};
 use crate::control::BlockClass;
 use crate::control::policy::{Choice, Prior, Reason, Situation};
 use crate::few::push_few;
@@ -38,8 +38,8 @@ pub(super) struct Standing {
     margin: (f64, f64),
     /// Whether nothing followed.
     is_last: bool,
-    /// Whether no codec can help.
-    is_hopeless: bool,
+    /// Where no codec can help: up to which length none can.
+    hopeless: Option<usize>,
     prior: Prior,
     choice: Choice,
     /// What staying with it costs, in shares of a block's cost.
@@ -54,18 +54,24 @@ pub(super) struct Standing {
 impl Standing {
     /// Whether it is for such blocks: as long to an eighth. Where no codec helps, none helps shorter ones either.
     fn is_for(&self, class: BlockClass, plain_len: usize, is_last: bool) -> bool {
+        let is_hopeless = |longest| plain_len > SMALL && plain_len <= longest;
         self.class == class
             && self.is_last == is_last
             && (plain_len.abs_diff(self.plain_len) <= self.plain_len / 8
-                || self.is_hopeless && plain_len > SMALL && plain_len < self.plain_len)
+                || self.hopeless.is_some_and(is_hopeless))
     }
 
     /// Whether it would be the same for such a block if the link had so much to do, ns.
     fn stands_at(&self, plain_len: usize, backlog_nanos: f64) -> bool {
         let (mut more, mut less) = self.margin;
         if let Some(share) = self.share(plain_len) {
-            // The shorter a block, the closer together are its arms.
-            (more, less) = (share * more, share * less);
+            // The shorter a block, the closer together are its arms. A longer one costs as many times more as it is longer, at most, and with a codec no less.
+            (more, less) = if share < 1.0 {
+                (share * more, share * less)
+            } else {
+                let plain = saturating_nanos(self.choice.expected) as f64;
+                (more - (share - 1.0) * plain, less)
+            };
         }
         let off = backlog_nanos - self.backlog_nanos;
         let is_like = off.abs() <= BACKLOG_SLACK || is_near(backlog_nanos, self.backlog_nanos);
@@ -94,10 +100,10 @@ impl Standing {
                 && has_time(affordable.decode_nanos)
     }
 
-    /// How long such a block is against its own, if it is not as long to an eighth, but shorter.
+    /// How long such a block is against its own, if it is not as long to an eighth.
     fn share(&self, plain_len: usize) -> Option<f64> {
-        let is_shorter = self.is_hopeless && plain_len < self.plain_len / 8 * 7;
-        is_shorter.then(|| plain_len as f64 / self.plain_len as f64)
+        let is_other = plain_len.abs_diff(self.plain_len) > self.plain_len / 8;
+        is_other.then(|| plain_len as f64 / self.plain_len as f64)
     }
 }
 
@@ -164,16 +170,29 @@ impl Cost {
             },
             self.objective,
         );
-        let hopeless = choice.arm == 0 && self.none_helps(plain);
-        let margin = if small && !hopeless {
+        let now = [stages.encode_price, stages.decode_price];
+        // Where nothing helps however little processor time costs, that may change.
+        let hopeless = [
+            ([0.0; 2], Look::least_free as fn(&Look) -> f64),
+            (now, Look::least),
+        ]
+        .into_iter()
+        .filter(|_| choice.arm == 0)
+        .find_map(|(prices, least)| Some((prices, self.hopeless(plain, least)?)));
+        let prices = hopeless.map_or(now, |(prices, _)| prices);
+        let hopeless = hopeless.map(|(_, least)| least);
+        let margin = match hopeless {
+            // Of them the link hides nothing, and the less it has to do the more do others cost.
+            Some(least) => ((least - plain) / self.objective.latency.max(1e-9), f64::MAX),
             // Looks are where it learns, and shall not become rare where they are cheap beside the block's time on the link.
-            (0.0, 0.0)
-        } else {
-            self.margin(choice.arm, hopeless.then_some(plain))
+            None if small => (0.0, 0.0),
+            None => self.margin(choice.arm),
         };
+        let longest =
+            |least: f64| (situation.plain_len as f64 * least / (HOPELESS * plain)) as usize;
         let before = at.map(|at| self.standing[at]);
         let confirmed = before.filter(|before| before.choice.arm == choice.arm);
-        let spell = if hopeless {
+        let spell = if hopeless.is_some() {
             HOPELESS_REUSE
         } else if small {
             confirmed.map_or(SMALL_REUSE, |before| (2 * before.spell).min(MOST_REUSE))
@@ -193,10 +212,10 @@ impl Cost {
             plain_len: situation.plain_len,
             link_nanos_per_byte: stages.link_nanos_per_byte,
             backlog_nanos: stages.link_backlog_nanos,
-            prices: [stages.encode_price, stages.decode_price],
+            prices,
             margin,
             is_last,
-            is_hopeless: hopeless,
+            hopeless: hopeless.map(longest),
             prior: situation.prior,
             choice,
             loss,
@@ -215,16 +234,10 @@ impl Cost {
     }
 
     /// How much more the link may have to do, and how much less, ns, for an arm to be the best one still: the cost of none changes by more than that.
-    /// Where nothing helps, beside what `plain` blocks cost: of those it hides nothing, and the less it has to do the more do others cost.
-    fn margin(&self, arm: usize, plain: Option<f64>) -> (f64, f64) {
+    fn margin(&self, arm: usize) -> (f64, f64) {
         let latency = self.objective.latency.max(1e-9);
-        match (plain, self.looks.as_slice()) {
-            (Some(plain), looks) => {
-                let others = looks.iter().filter(|look| look.arm() != 0);
-                let least = others.map(|look| look.least_cost).fold(f64::MAX, f64::min);
-                ((least - plain) / latency, f64::MAX)
-            }
-            (None, [best, second, ..]) if best.arm() == arm && second.barred.is_none() => {
+        match self.looks.as_slice() {
+            [best, second, ..] if best.arm() == arm && second.barred.is_none() => {
                 let margin = (second.cost - best.cost) / latency;
                 (margin, margin)
             }
@@ -232,11 +245,11 @@ impl Cost {
         }
     }
 
-    /// Whether no arm can be better than blocks that go out as they are, which cost `plain`, however wrong its look is.
-    pub(super) fn none_helps(&self, plain: f64) -> bool {
-        self.looks
-            .iter()
-            .all(|look| look.arm() == 0 || look.least_cost > HOPELESS * plain)
+    /// What other arms cost at least, if none can be better than blocks that go out as they are, which cost `plain`, however wrong its look is.
+    pub(super) fn hopeless(&self, plain: f64, least: fn(&Look) -> f64) -> Option<f64> {
+        let others = self.looks.iter().filter(|look| look.arm() != 0);
+        let least = others.map(least).fold(f64::MAX, f64::min);
+        Some(least).filter(|least| *least > HOPELESS * plain)
     }
 }
 
@@ -250,7 +263,7 @@ mod tests {
 
     use super::*;
     use crate::codecs::{Arm, CodecId};
-    use crate::control::policy::cost::{CostConfig, Look};
+    use crate::control::policy::cost::CostConfig;
     use crate::control::{Affordable, Arms, Fed, PeerKnowledge, Prices, Texture};
 
     const ARMS: [Arm; 3] = [
@@ -267,6 +280,7 @@ mod tests {
             samples: 1.0,
             cost,
             least_cost: 0.9 * cost,
+            least_free: 0.8 * cost,
             encode_nanos: 0.0,
             wire_len: 0.0,
             decode_nanos: 0.0,
@@ -278,13 +292,17 @@ mod tests {
     fn a_choice_stands_as_far_as_it_was_better() {
         let mut cost = Cost::new(CostConfig::default());
         cost.looks = vec![look(1, 40e3), look(0, 70e3), look(2, 60e3)];
-        assert_eq!(cost.margin(1, None), (30e3, 30e3));
+        assert_eq!(cost.margin(1), (30e3, 30e3));
         // One that was kept though another was better stands for nothing else.
-        assert_eq!(cost.margin(0, None), (0.0, 0.0));
-        // Where nothing helps, as far as the best of the others may be from it.
+        assert_eq!(cost.margin(0), (0.0, 0.0));
+        // Where nothing helps, the best of the others says how far.
         cost.looks = vec![look(0, 40e3), look(2, 100e3), look(1, 90e3)];
-        let (more, less) = cost.margin(0, Some(40e3));
-        assert!((more - 41e3).abs() < 1e-6 && less > 1e9, "{more} {less}");
+        let least = cost.hopeless(40e3, Look::least);
+        assert!(
+            least.is_some_and(|least| (least - 81e3).abs() < 1e-6),
+            "{least:?}"
+        );
+        assert_eq!(cost.hopeless(70e3, Look::least), None);
     }
 
     /// Decides on 2000 blocks in a run, of which the link still has up to so many bytes: of how many all arms were looked at. Each choice that stands is
@@ -376,17 +394,26 @@ mod tests {
             (prices, affordable)
         });
         assert!((2000 / 80..2000 / 15).contains(&looked), "{looked}");
-        // Codecs are looked at whenever they have become cheaper.
-        let mut blocks = 0;
-        let looked = looked_at_paid(5_000_000_000, 32 << 10, |_| {
-            blocks += 1;
-            let encode = 1e12 * 0.7_f64.powi(blocks / 20);
+        // What does not help at any price stands whatever that is.
+        let looked = looked_at_paid(5_000_000_000, 32 << 10, |rng| {
             let prices = Prices {
-                encode,
-                decode: 0.0,
+                encode: rng.f64() * 10.0,
+                decode: rng.f64(),
             };
             (prices, Affordable::default())
         });
-        assert!(looked >= 2000 / 20, "{looked}");
+        assert!((2000 / 80..2000 / 15).contains(&looked), "{looked}");
+        // What might is looked at whenever it becomes cheaper.
+        for megabytes in [500, 1000, 1500, 2000] {
+            let mut blocks = 0;
+            looked_at_paid(megabytes * 1_000_000, 32 << 10, |_| {
+                blocks = (blocks + 1) % 400;
+                let prices = Prices {
+                    encode: 10.0 * 0.7_f64.powi(blocks / 20),
+                    decode: 0.0,
+                };
+                (prices, Affordable::default())
+            });
+        }
     }
 }
