@@ -53,7 +53,7 @@ pub use self::info::{CodecInfo, default_level, info, supported};
 pub use self::prior::{prior_decode_nanos, prior_encode_nanos};
 pub use self::typical::measured_arms;
 pub(crate) use self::typical::{
-    Begin, Length, Row as TypicalRow, Typical, dictionary_arms, strength_deviation, typical,
+    Length, Row as TypicalRow, Typical, Work, dictionary_arms, strength_deviation, typical,
     typical_dictionary_level, typical_history_level, typical_level,
 };
 

@@ -21,18 +21,17 @@ pub(crate) struct Row {
     encode: [f64; 3],
     decode: [f64; 3],
     strength: [f64; 3],
-    begin: Begin,
+    begin: Work,
 }
 
-/// What a history takes at either end that begins with as much as it may: its context and tables in memory that was not
-/// used before, and what it begins with taken in.
+/// Processor time at either end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Begin {
+pub(crate) struct Work {
     pub(crate) encode_nanos: f64,
     pub(crate) decode_nanos: f64,
 }
 
-impl Begin {
+impl Work {
     /// The share of each of so many blocks.
     pub(crate) const fn over(self, blocks: f64) -> Self {
         Self {
@@ -61,7 +60,7 @@ const fn row(
             percent[1] as f64 / 100.0,
             percent[2] as f64 / 100.0,
         ],
-        begin: Begin {
+        begin: Work {
             encode_nanos: 0.0,
             decode_nanos: 0.0,
         },
@@ -71,7 +70,7 @@ const fn row(
 impl Row {
     const fn with_history(mut self, encode_begin: u32, decode_begin: u32) -> Self {
         self.arm = self.arm.with_history();
-        self.begin = Begin {
+        self.begin = Work {
             encode_nanos: encode_begin as f64,
             decode_nanos: decode_begin as f64,
         };
@@ -579,8 +578,9 @@ impl Row {
         }
     }
 
-    /// What a history takes to begin; nothing if the arm has none.
-    pub(crate) const fn begin(&self) -> Begin {
+    /// What a history takes that begins with as much as it may: its context and tables in memory that was not used before, and what it
+    /// begins with taken in. Nothing if the arm has none.
+    pub(crate) const fn begin(&self) -> Work {
         self.begin
     }
 }

@@ -10,7 +10,7 @@ use super::link::{LinkEstimator, RttEstimator};
 use super::policy::cost::{BlockClass, Model, Sample, Sent, Speed};
 use super::spending::{Overhead, ShadowTime};
 use super::texture::Texture;
-use crate::codecs::{Arm, Length, prior_encode_nanos, typical};
+use crate::codecs::{Arm, Length, Work, prior_encode_nanos, typical};
 use crate::units::{Time, saturating_nanos};
 
 /// What the arms have shown on all streams of a connection.
@@ -155,10 +155,25 @@ impl PeerKnowledge {
 
 /// What processor time costs beyond the objective's price, while a budget is short: here for
 /// encoding, at the peer for decoding. In nanoseconds of message time for each nanosecond.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Prices {
     pub(crate) encode: f64,
     pub(crate) decode: f64,
+}
+
+impl Prices {
+    /// What so much processor time costs.
+    pub(crate) const fn of(self, work: Work) -> f64 {
+        self.encode * work.encode_nanos + self.decode * work.decode_nanos
+    }
+
+    /// .. where each nanosecond costs so much more.
+    pub(crate) const fn raised_by(self, more: f64) -> Self {
+        Self {
+            encode: more + self.encode,
+            decode: more + self.decode,
+        }
+    }
 }
 
 /// The price of a budget: it rises while the budget runs dry and falls while it fills, until what

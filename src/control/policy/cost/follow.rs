@@ -1,8 +1,8 @@
 //! What follows a block, where no history has begun yet: the first block of one gains nothing by it, those after it do.
 
 use super::model::{Content, Expected, Known};
-use super::{BlockClass, Busy, Costs, LEAST_HORIZON, Models, Objective, Stages, Times};
-use crate::codecs::{Arm, Length, Typical, TypicalRow};
+use super::{BlockClass, Costs, LEAST_HORIZON, Models, Objective, Stages, Times};
+use crate::codecs::{Arm, Length, Typical, TypicalRow, Work};
 use crate::control::policy::{Prior, Situation};
 
 /// A rest of less than so much of the block is another kind of block. Arbitrary.
@@ -113,14 +113,14 @@ impl<'a> Follow<'a> {
     }
 
     /// .. and their processor time, if all turns out well.
-    fn least_busy(&self, Beginning { first, later }: &Beginning) -> Busy {
-        let first = Busy::of(first);
+    fn least_work(&self, Beginning { first, later }: &Beginning) -> Work {
+        let first = first.least_work();
         let later = match &self.rest {
-            Rest::Single | Rest::Run => Busy::of(later),
-            Rest::Tail(_) => Busy::NONE,
+            Rest::Single | Rest::Run => later.least_work(),
+            Rest::Tail(_) => Work::default(),
         };
         let mean = |first: f64, later: f64| later + self.share * (first - later);
-        Busy {
+        Work {
             encode_nanos: mean(first.encode_nanos, later.encode_nanos),
             decode_nanos: mean(first.decode_nanos, later.decode_nanos),
         }
@@ -179,7 +179,7 @@ impl<'a> Follow<'a> {
         Costs {
             likely,
             least,
-            least_busy: self.least_busy(beginning),
+            least_work: self.least_work(beginning),
             wire_len: self.wire_len(beginning),
         }
     }

@@ -179,9 +179,7 @@ impl Cost {
         let slowest = each.max(link).max(decode_nanos + overhead);
         let blocks = load.blocks(len as f64);
         let time = first + load.part * (blocks - 1.0) * slowest;
-        let block = objective.byte_price * wire_len
-            + (objective.cpu_price + stages.encode_price) * encode_nanos
-            + (objective.cpu_price + stages.decode_price) * decode_nanos;
+        let block = objective.byte_price * wire_len + stages.work_price(times.work(), objective);
         objective.latency * time + blocks * block
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use self::price::{Stages, Times};
 use self::seen::Seen;
 use self::standing::Standing;
 use super::{Choice, Prior, Reason, Situation};
-use crate::codecs::{Arm, Begin, CodecId, Length, Typical, typical};
+use crate::codecs::{Arm, CodecId, Length, Typical, Work, typical};
 use crate::control::{BurstTime, CUT_NANOS, LEAST_CUT, LinkRate};
 use crate::units::Time;
 use crate::wire::MAX_PRIME;
@@ -82,40 +82,13 @@ enum Bar {
     Failed,
 }
 
-/// Processor time of a block at either end, ns.
-#[derive(Clone, Copy, Debug)]
-struct Busy {
-    encode_nanos: f64,
-    decode_nanos: f64,
-}
-
-impl Busy {
-    const NONE: Self = Self {
-        encode_nanos: 0.0,
-        decode_nanos: 0.0,
-    };
-
-    /// If everything that is not known turns out well.
-    const fn of(expected: &Expected) -> Self {
-        Self {
-            encode_nanos: expected.least_encode_nanos,
-            decode_nanos: expected.decode_nanos,
-        }
-    }
-
-    /// What it costs while budgets are short.
-    const fn price(self, stages: &Stages) -> f64 {
-        self.encode_nanos * stages.encode_price + self.decode_nanos * stages.decode_price
-    }
-}
-
 /// What a block costs with an arm, ns of message time.
 struct Costs {
     likely: f64,
     /// If everything that is not known turns out well ..
     least: f64,
     /// .. which has so much processor time in it.
-    least_busy: Busy,
+    least_work: Work,
     wire_len: f64,
 }
 
@@ -139,14 +112,6 @@ struct Look {
 impl Look {
     const fn arm(&self) -> usize {
         self.number as usize
-    }
-
-    const fn least(&self) -> f64 {
-        self.least_cost
-    }
-
-    const fn least_free(&self) -> f64 {
-        self.least_free
     }
 
     const fn shadow_nanos(&self) -> f64 {
@@ -393,7 +358,7 @@ impl Cost {
                 samples: expected.samples,
                 cost: costs.likely,
                 least_cost: costs.least,
-                least_free: costs.least - costs.least_busy.price(stages),
+                least_free: costs.least - stages.prices.of(costs.least_work),
                 encode_nanos: expected.encode_nanos,
                 wire_len: costs.wire_len,
                 decode_nanos: expected.decode_nanos,
@@ -410,7 +375,7 @@ impl Cost {
 
     /// What a block costs of which that is expected, likely and if all turns out well, with what it takes `aside` to begin a history
     /// where there is another: the backlog that would hide that is spent on it, and then the other one is taken again.
-    fn costs(&self, stages: &Stages, expected: &Expected, aside: Option<Begin>) -> Costs {
+    fn costs(&self, stages: &Stages, expected: &Expected, aside: Option<Work>) -> Costs {
         let begin = aside.unwrap_or_default();
         let unhidden = aside.map_or(0.0, |begin| stages.unhidden(begin, self.objective));
         let of = |times| unhidden + stages.cost(times, self.objective);
@@ -418,7 +383,7 @@ impl Cost {
             likely: of(expected.times()),
             least: of(expected.least_times()),
             wire_len: expected.wire_len,
-            least_busy: Busy::of(&expected.later_by(begin)),
+            least_work: expected.later_by(begin).least_work(),
         }
     }
 
@@ -645,8 +610,7 @@ fn stages(situation: &Situation<'_>) -> Stages {
         stretch_beside: situation.stretch_beside,
         width,
         followers: behind + f64::from(situation.run),
-        encode_price: situation.prices.encode,
-        decode_price: situation.prices.decode,
+        prices: situation.prices,
     }
 }
 

@@ -24,8 +24,8 @@
 //! is taken for. A heavier arm that pays while the link is
 //! busy, and a lighter one when it runs dry, make the mixture that balances the stages.
 
-use crate::codecs::Begin;
-use crate::control::{MAX_INLINE, MOST_CUT, PARALLEL_FROM};
+use crate::codecs::Work;
+use crate::control::{MAX_INLINE, MOST_CUT, PARALLEL_FROM, Prices};
 
 /// What processor time, bytes and waiting are worth to the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,10 +92,7 @@ pub(crate) struct Stages {
     pub(crate) width: f64,
     /// Blocks expected to follow without a pause.
     pub(crate) followers: f64,
-    /// Prices of processor time here and at the peer, beyond the objective's: they rise while a
-    /// budget is short.
-    pub(crate) encode_price: f64,
-    pub(crate) decode_price: f64,
+    pub(crate) prices: Prices,
 }
 
 /// The times of one block with one arm; encoding as processor time.
@@ -106,6 +103,15 @@ pub(crate) struct Times {
     pub(crate) decode_nanos: f64,
     /// Whether the block stands by itself, and others may be encoded beside it.
     pub(crate) is_alone: bool,
+}
+
+impl Times {
+    pub(crate) const fn work(&self) -> Work {
+        Work {
+            encode_nanos: self.encode_nanos,
+            decode_nanos: self.decode_nanos,
+        }
+    }
 }
 
 /// Header, checksum and what lower layers add to a block, bytes. Arbitrary within 6 and 60.
@@ -148,11 +154,15 @@ impl Stages {
         encode_nanos * stretch + self.besides_nanos(encode_nanos)
     }
 
+    /// What processor time costs besides the time that it takes, ns of message time.
+    pub(crate) fn work_price(&self, work: Work, objective: Objective) -> f64 {
+        self.prices.raised_by(objective.cpu_price).of(work)
+    }
+
     /// What processor time costs at either end that nothing hides, ns of message time.
-    pub(crate) fn unhidden(&self, begin: Begin, objective: Objective) -> f64 {
-        let here = objective.latency * self.stretch + objective.cpu_price + self.encode_price;
-        let there = objective.latency + objective.cpu_price + self.decode_price;
-        here * begin.encode_nanos + there * begin.decode_nanos
+    pub(crate) fn unhidden(&self, work: Work, objective: Objective) -> f64 {
+        let time = self.stretch * work.encode_nanos + work.decode_nanos;
+        objective.latency * time + self.work_price(work, objective)
     }
 
     /// What the block costs with these times, ns of message time.
@@ -177,8 +187,7 @@ impl Stages {
         let time = link + (decode_nanos + behind) * alone;
         objective.latency * time
             + objective.byte_price * wire_len
-            + (objective.cpu_price + self.encode_price) * encode_nanos
-            + (objective.cpu_price + self.decode_price) * decode_nanos
+            + self.work_price(times.work(), objective)
     }
 }
 
@@ -204,8 +213,7 @@ mod tests {
             stretch_beside: 1.0,
             width: 1.0,
             followers,
-            encode_price: 0.0,
-            decode_price: 0.0,
+            prices: Prices::default(),
         }
     }
 
@@ -307,7 +315,10 @@ mod tests {
     #[test]
     fn prices_make_the_cheaper_arm_win() {
         let dear = Stages {
-            encode_price: 10.0,
+            prices: Prices {
+                encode: 10.0,
+                decode: 0.0,
+            },
             ..stages(1e6, 100.0)
         };
         assert!(

@@ -65,7 +65,7 @@ impl Cost {
         } else {
             SHADOW_PRICE
         };
-        let price = beside + stages.encode_price;
+        let price = beside + stages.prices.encode;
         // The block itself comes first.
         let affordable = situation.affordable.encode_nanos;
         let reserved = affordable.map_or(0.0, |_| chosen.encode_nanos);
@@ -130,7 +130,8 @@ impl Cost {
         allowance_nanos: f64,
         price: f64,
     ) -> Option<usize> {
-        let hopeless = chosen.arm() == 0 && self.hopeless(chosen.cost, Look::least).is_some();
+        let hopeless =
+            chosen.arm() == 0 && self.hopeless(chosen.cost, |look| look.least_cost).is_some();
         let share = if hopeless {
             RESAMPLE_SHARE / 4.0
         } else {

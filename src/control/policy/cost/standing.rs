@@ -1,8 +1,8 @@
 //! Choices that stand for the next blocks like the one that they were made for: a look at all arms takes longer than a small block.
 
 use super::{Cost, Look, PATIENCE, Stages, Times};
-use crate::control::BlockClass;
 use crate::control::policy::{Choice, Prior, Reason, Situation};
+use crate::control::{BlockClass, CUT_NANOS, LEAST_CUT, Prices};
 use crate::few::push_few;
 use crate::units::saturating_nanos;
 
@@ -41,8 +41,10 @@ pub(super) struct Standing {
     plain_len: usize,
     link_nanos_per_byte: f64,
     backlog_nanos: f64,
+    /// How many blocks might be encoded at once.
+    width: f64,
     /// What processor time cost besides, here and at the peer.
-    prices: [f64; 2],
+    prices: Prices,
     /// How much more the link may have to do, and how much less, ns ([`Cost::margin`]).
     margin: (f64, f64),
     /// Whether nothing followed.
@@ -88,12 +90,12 @@ impl Standing {
     /// Whether processor time costs what it did, and there is enough of it. Blocks that go out as they are take none of it: where they were the cheapest, they
     /// are so as long as it does not become cheaper.
     fn may_be_paid(&self, situation: &Situation<'_>, stages: &Stages) -> bool {
-        let prices = [stages.encode_price, stages.decode_price];
-        let mut both = self.prices.iter().zip(prices);
+        let (before, now) = (self.prices, stages.prices);
+        let both = [(before.encode, now.encode), (before.decode, now.decode)];
         let slack = |before: f64| PRICE_SLACK.max(before / 5.0);
         if both
-            .clone()
-            .any(|(before, now)| now < before - slack(*before))
+            .iter()
+            .any(|(before, now)| *now < before - slack(*before))
         {
             return false;
         }
@@ -102,7 +104,9 @@ impl Standing {
         let was_barred = matches!(self.choice.reason, Reason::Budget | Reason::PeerStarved);
         self.choice.arm == 0 && !was_barred
             || !situation.peer_starved
-                && both.all(|(before, now)| now <= before + slack(*before))
+                && both
+                    .iter()
+                    .all(|(before, now)| *now <= before + slack(*before))
                 && has_time(affordable.encode_nanos)
                 && has_time(affordable.decode_nanos)
     }
@@ -126,7 +130,8 @@ impl Cost {
         let at = self.standing_of(class, situation.plain_len, is_last)?;
         let standing = &mut self.standing[at];
         let arm = situation.arms[standing.choice.arm];
-        let same = standing.may_be_paid(situation, stages)
+        let same = stages.width <= standing.width
+            && standing.may_be_paid(situation, stages)
             && !situation.shared.failures.is_resting(situation.now, arm)
             && standing.prior == situation.prior
             && is_near(stages.link_nanos_per_byte, standing.link_nanos_per_byte)
@@ -177,17 +182,16 @@ impl Cost {
             },
             self.objective,
         );
-        let now = [stages.encode_price, stages.decode_price];
+        let is_plain = choice.arm == 0;
         // Where nothing helps however little processor time costs, that may change.
-        let hopeless = [
-            ([0.0; 2], Look::least_free as fn(&Look) -> f64),
-            (now, Look::least),
-        ]
-        .into_iter()
-        .filter(|_| choice.arm == 0)
-        .find_map(|(prices, least)| Some((prices, self.hopeless(plain, least)?)));
-        let prices = hopeless.map_or(now, |(prices, _)| prices);
-        let hopeless = hopeless.map(|(_, least)| least);
+        let at_any_price = self
+            .hopeless(plain, |look| look.least_free)
+            .filter(|_| is_plain);
+        let prices = at_any_price.map_or(stages.prices, |_| Prices::default());
+        let hopeless = at_any_price.or_else(|| {
+            let least = self.hopeless(plain, |look| look.least_cost);
+            least.filter(|_| is_plain)
+        });
         let margin = match hopeless {
             // Of them the link hides nothing, and the less it has to do the more do others cost.
             Some(least) => ((least - plain) / self.objective.latency.max(1e-9), f64::MAX),
@@ -219,6 +223,7 @@ impl Cost {
             plain_len: situation.plain_len,
             link_nanos_per_byte: stages.link_nanos_per_byte,
             backlog_nanos: stages.link_backlog_nanos,
+            width: stages.width,
             prices,
             margin,
             is_last,
@@ -253,7 +258,7 @@ impl Cost {
     }
 
     /// How long blocks may become that no codec helps, where one of `plain_len` bytes costs `plain` and with any codec `least`: what grows of a plain one is
-    /// its time on the link; a codec takes no less for a longer one, but where that lets it encode others at once.
+    /// its time on the link; a codec takes no less for a longer one, but where that lets it encode others at once or be cut.
     fn hopeless_blocks(
         &self,
         plain_len: usize,
@@ -263,10 +268,15 @@ impl Cost {
     ) -> Hopeless {
         let objective = self.objective;
         let each = objective.latency * stages.link_nanos_per_byte + objective.byte_price;
+        let cut_saves = if plain_len < LEAST_CUT {
+            objective.latency * (stages.handover_nanos - CUT_NANOS).max(0.0)
+        } else {
+            0.0
+        };
         let longer = if stages.width > 1.0 {
             0.0
         } else {
-            (least / HOPELESS - plain) / each.max(1e-9)
+            ((least - cut_saves) / HOPELESS - plain) / each.max(1e-9)
         };
         Hopeless {
             longest: plain_len.saturating_add(longer as usize),
@@ -275,7 +285,7 @@ impl Cost {
     }
 
     /// What other arms cost at least, if none can be better than blocks that go out as they are, which cost `plain`, however wrong its look is.
-    pub(super) fn hopeless(&self, plain: f64, least: fn(&Look) -> f64) -> Option<f64> {
+    pub(super) fn hopeless(&self, plain: f64, least: impl Fn(&Look) -> f64) -> Option<f64> {
         let others = self.looks.iter().filter(|look| look.arm() != 0);
         let least = others.map(least).fold(f64::MAX, f64::min);
         Some(least).filter(|least| *least > HOPELESS * plain)
@@ -293,7 +303,7 @@ mod tests {
     use super::*;
     use crate::codecs::{Arm, CodecId};
     use crate::control::policy::cost::{CostConfig, stages};
-    use crate::control::{Affordable, Arms, Fed, PeerKnowledge, Prices, Texture};
+    use crate::control::{Affordable, Arms, Fed, PeerKnowledge, Texture};
 
     const ARMS: [Arm; 3] = [
         Arm::IDENTITY,
@@ -326,12 +336,12 @@ mod tests {
         assert_eq!(cost.margin(0), (0.0, 0.0));
         // Where nothing helps, the best of the others says how far.
         cost.looks = vec![look(0, 40e3), look(2, 100e3), look(1, 90e3)];
-        let least = cost.hopeless(40e3, Look::least);
+        let least = cost.hopeless(40e3, |look| look.least_cost);
         assert!(
             least.is_some_and(|least| (least - 81e3).abs() < 1e-6),
             "{least:?}"
         );
-        assert_eq!(cost.hopeless(70e3, Look::least), None);
+        assert_eq!(cost.hopeless(70e3, |look| look.least_cost), None);
     }
 
     #[test]
@@ -352,6 +362,14 @@ mod tests {
         let wide = Stages { width: 2.0, ..one };
         let beside = cost.hopeless_blocks(40_000, &wide, 50e3, 96e3);
         assert_eq!(beside.longest, 40_000);
+        // .. or cut, which saves 20 us of the 96 us.
+        let cut = Stages {
+            handover_nanos: CUT_NANOS + 20e3,
+            ..one
+        };
+        let longest = |len| cost.hopeless_blocks(len, &cut, 50e3, 104e3 + 12e3).longest;
+        assert_eq!(longest(LEAST_CUT - 1), LEAST_CUT - 1 + 30_000);
+        assert_eq!(longest(LEAST_CUT), LEAST_CUT + 46_666);
 
         let class = BlockClass::of(40_000, Texture::Records);
         let standing = Standing {
@@ -359,7 +377,8 @@ mod tests {
             plain_len: 40_000,
             link_nanos_per_byte: 1.0,
             backlog_nanos: 0.0,
-            prices: [0.0; 2],
+            width: 1.0,
+            prices: Prices::default(),
             margin: (46e3, f64::MAX),
             is_last: false,
             hopeless: Some(hopeless),
@@ -445,6 +464,29 @@ mod tests {
         assert!(some.is_some(), "{between:?}");
         // 10 MB/s: encoded ones are looked at one by one.
         assert_eq!(looked_at(10_000_000, 32 << 10), 2000);
+    }
+
+    #[test]
+    fn where_more_may_be_encoded_at_once_arms_are_looked_at_again() {
+        let mut known = PeerKnowledge::default();
+        let second = Duration::from_secs(1);
+        known
+            .link
+            .record_delivery(5_000_000_000, second, Fed::Backlogged);
+        let arms = Arms::new(&ARMS, &[], |_| true);
+        let mut cost = Cost::new(CostConfig::default());
+        let mut looks_at = |encoders| {
+            let situation = Situation {
+                plain_len: LEN,
+                queued_behind: 100 * LEN,
+                encoders,
+                ..Situation::quiet(&arms, &known)
+            };
+            cost.choose(&situation);
+            !cost.looks.is_empty()
+        };
+        let looked = [2, 2, 3, 3, 2, 1].map(&mut looks_at);
+        assert_eq!(looked, [true, false, true, false, false, false]);
     }
 
     #[test]

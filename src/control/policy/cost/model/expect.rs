@@ -3,7 +3,7 @@
 use super::added::ExpectedAdded;
 use super::decay::decay;
 use super::{ArmModel, BlockClass, ClassModel, MOST_LN_RATIO, Model, Speed};
-use crate::codecs::{Arm, Begin, Length, Typical, strength_deviation};
+use crate::codecs::{Arm, Length, Typical, Work, strength_deviation};
 use crate::control::Texture;
 use crate::control::policy::cost::Times;
 use crate::units::Time;
@@ -50,12 +50,20 @@ pub(crate) struct Expected {
 
 impl Expected {
     /// With so much more to do at either end before it is encoded or decoded.
-    pub(crate) const fn later_by(self, begin: Begin) -> Self {
+    pub(crate) const fn later_by(self, begin: Work) -> Self {
         Self {
             encode_nanos: self.encode_nanos + begin.encode_nanos,
             least_encode_nanos: self.least_encode_nanos + begin.encode_nanos,
             decode_nanos: self.decode_nanos + begin.decode_nanos,
             ..self
+        }
+    }
+
+    /// Processor time if everything that is not known turns out well.
+    pub(crate) const fn least_work(&self) -> Work {
+        Work {
+            encode_nanos: self.least_encode_nanos,
+            decode_nanos: self.decode_nanos,
         }
     }
 
@@ -208,9 +216,9 @@ impl<'a> Models<'a> {
     }
 
     /// What a history takes to begin of which this is typical, here and at the peer, where that is known.
-    pub(crate) fn begin(&self, typical: Begin, at_peer: Option<f64>) -> Begin {
+    pub(crate) fn begin(&self, typical: Work, at_peer: Option<f64>) -> Work {
         let decode = || typical.decode_nanos * f64::from(self.speed.decode);
-        Begin {
+        Work {
             encode_nanos: typical.encode_nanos * f64::from(self.speed.encode),
             decode_nanos: at_peer.unwrap_or_else(decode),
         }
