@@ -185,9 +185,11 @@ impl Stages {
         let link = idle + on_link - hidden;
         let behind = self.followers * (decode_nanos - link.max(on_link)).max(0.0);
         let time = link + (decode_nanos + behind) * alone;
+        // `work_price` spelled out: a call for each of forty arms takes a thirtieth of a decision.
         objective.latency * time
             + objective.byte_price * wire_len
-            + self.work_price(times.work(), objective)
+            + (objective.cpu_price + self.prices.encode) * encode_nanos
+            + (objective.cpu_price + self.prices.decode) * decode_nanos
     }
 }
 

@@ -184,14 +184,17 @@ impl Cost {
         );
         let is_plain = choice.arm == 0;
         // Where nothing helps however little processor time costs, that may change.
-        let at_any_price = self
-            .hopeless(plain, |look| look.least_free)
-            .filter(|_| is_plain);
+        let at_any_price = if is_plain {
+            self.hopeless(plain, |look| look.least_free)
+        } else {
+            None
+        };
         let prices = at_any_price.map_or(stages.prices, |_| Prices::default());
-        let hopeless = at_any_price.or_else(|| {
-            let least = self.hopeless(plain, |look| look.least_cost);
-            least.filter(|_| is_plain)
-        });
+        let hopeless = if is_plain && at_any_price.is_none() {
+            self.hopeless(plain, |look| look.least_cost)
+        } else {
+            at_any_price
+        };
         let margin = match hopeless {
             // Of them the link hides nothing, and the less it has to do the more do others cost.
             Some(least) => ((least - plain) / self.objective.latency.max(1e-9), f64::MAX),
