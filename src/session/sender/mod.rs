@@ -300,13 +300,15 @@ impl Sender {
         let mut block_len = self.block_len;
         let rate = path.known.link.rate();
         if matches!(rate, LinkRate::About(_)) {
-            self.flight.release();
+            self.flight.on_known();
         } else if stream.policy.is_adaptive() {
-            let progress = self.inflight.progress(&path.known.link);
-            let longest = self.flight.block_len(now, progress);
-            // Acknowledgements may be held back, but not with the reply to a probe.
-            self.wants_probe |= self.flight.asks();
-            let Some(longest) = longest else {
+            if let LinkRate::AtLeast(bound) = rate {
+                self.flight.on_bound(bound);
+            }
+            let ahead = self.inflight.ahead();
+            let Some(longest) = self.flight.block_len(now, ahead) else {
+                // Acknowledgements may be held back, but not with the reply to a probe.
+                self.wants_probe = true;
                 return self.pass_to_fixed(streams);
             };
             // Once acknowledged, blocks count as what they became: so do those to come.
