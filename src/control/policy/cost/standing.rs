@@ -365,7 +365,7 @@ mod tests {
         let wide = Stages { width: 2.0, ..one };
         let beside = cost.hopeless_blocks(40_000, &wide, 50e3, 96e3);
         assert_eq!(beside.longest, 40_000);
-        // .. or cut, which saves 20 us of the 96 us.
+        // .. or cut, which saves 20 us of 116 us.
         let cut = Stages {
             handover_nanos: CUT_NANOS + 20e3,
             ..one
