@@ -105,6 +105,16 @@ pub enum LinkRate {
     About(BytesPerSec),
 }
 
+/// How little may be taken for granted of a link whose rate is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Caution {
+    /// What goes out is no more than may be sent ahead of acknowledgements: it is soon known better.
+    #[default]
+    None,
+    /// More waits than that, and no connection before has shown much.
+    Flight,
+}
+
 /// The rate at which the socket takes bytes, and that of the link behind it.
 #[derive(Clone, Debug)]
 pub struct LinkEstimator {
@@ -124,6 +134,8 @@ pub struct LinkEstimator {
     one_way: RttEstimator,
     /// What it is taken for while nothing better is known.
     assumed: f64,
+    /// Wire bytes of blocks that were acknowledged.
+    carried: u64,
     /// What passed of late, bytes per second; halved every [`PASSING_HALF_LIFE`].
     passing: f64,
     /// What the last lone flight showed that was long on the link.
@@ -223,6 +235,7 @@ impl Default for LinkEstimator {
             outliers: 0,
             one_way: RttEstimator::default(),
             assumed: ASSUMED,
+            carried: 0,
             passing: 0.0,
             slow_flight: None,
             distrust_falls: false,
@@ -239,6 +252,11 @@ impl Default for LinkEstimator {
 /// slow enough that cheap codecs pay, so that a slow link is not filled with plain bytes before it
 /// shows itself.
 const ASSUMED: f64 = 125e6;
+/// .. at most while more waits than may be sent ahead: 400 Mbit/s before anything has passed ..
+const FLIGHT_RATE: f64 = 50e6;
+/// .. and then so many times what has passed. Of 25 to 125 MB/s, and 2 to any times, these lose least on slow links and fast ones
+/// together (docs/benchmarks.md, "A first connection").
+const FLIGHT_BEYOND: f64 = 4.0;
 /// Growth of the assumed rate with each round trip that finds the codec to be the bottleneck.
 const GROWTH: f64 = 2.0;
 /// .. up to so many times what has passed. Arbitrary: beyond the ratio of most codecs.
@@ -619,6 +637,7 @@ impl LinkEstimator {
         self.slow_flight = None;
         self.passing = 0.0;
         self.assumed = ASSUMED;
+        self.carried = 0;
     }
 
     /// Forgets what depends on the clocks of one session.
@@ -637,22 +656,45 @@ impl LinkEstimator {
         self.doubt.restart();
     }
 
+    /// So many wire bytes of blocks were acknowledged.
+    pub(crate) const fn on_carried(&mut self, bytes: u64) {
+        self.carried = self.carried.saturating_add(bytes);
+    }
+
+    /// Wire bytes of blocks that were acknowledged, since it was last found to be another link.
+    pub(crate) const fn carried(&self) -> u64 {
+        self.carried
+    }
+
     /// The rate to reckon with: measured, or assumed.
     pub fn likely_rate(&self) -> f64 {
-        match self.rate() {
-            LinkRate::About(rate) => rate.get(),
-            LinkRate::AtLeast(rate) => {
-                let unseen = self.passage.filter(|passage| passage.is_unseen);
-                let unseen = unseen.map_or(0.0, |passage| passage.likely());
-                let faster = if rate.get() > FAST {
-                    beyond(rate.get(), MEMORY)
-                } else {
-                    rate.get()
-                };
-                faster.max(unseen).max(self.assumed)
+        self.cautious_rate(Caution::None)
+    }
+
+    /// .. where no more than this may be taken for granted.
+    pub(crate) fn cautious_rate(&self, caution: Caution) -> f64 {
+        match (self.rate(), caution) {
+            (LinkRate::About(rate), _) => rate.get(),
+            (LinkRate::AtLeast(shown), Caution::None) => self.rate_above(shown, self.assumed),
+            (LinkRate::AtLeast(shown), Caution::Flight) => {
+                let assumed = self.assumed.min(FLIGHT_BEYOND * shown.get());
+                self.rate_above(shown, assumed)
             }
-            LinkRate::Unknown => self.assumed,
+            (LinkRate::Unknown, Caution::None) => self.assumed,
+            (LinkRate::Unknown, Caution::Flight) => self.assumed.min(FLIGHT_RATE),
         }
+    }
+
+    /// .. where so much has passed at least, and so much is assumed.
+    fn rate_above(&self, shown: BytesPerSec, assumed: f64) -> f64 {
+        let unseen = self.passage.filter(|passage| passage.is_unseen);
+        let unseen = unseen.map_or(0.0, |passage| passage.likely());
+        let faster = if shown.get() > FAST {
+            beyond(shown.get(), MEMORY)
+        } else {
+            shown.get()
+        };
+        faster.max(unseen).max(assumed)
     }
 
     /// The rate at which the socket takes bytes (the thesis's `t_sr`); `None` before it was measured.

@@ -30,6 +30,7 @@ pub use self::budget::{BudgetRate, CodecBudget};
 pub(crate) use self::estimate::StreamEstimates;
 pub use self::knowledge::PeerKnowledge;
 pub(crate) use self::knowledge::{BudgetPrice, PeerBudget, Prices, Shadowed};
+pub(crate) use self::link::Caution;
 pub use self::link::{Fed, LinkEstimator, LinkRate, RttEstimator};
 pub use self::load::{CpuSet, LoadError, LoadMeter, LoadSource, Processors, Reading};
 pub use self::pid::{CpuGuard, CpuGuardConfig, CpuGuardConfigError};

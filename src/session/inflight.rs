@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use super::flight::Progress;
 use crate::control::{Fed, LinkEstimator, LinkRate, RttEstimator};
 use crate::few::push_back_few;
 use crate::units::{Time, saturating_nanos};
@@ -275,11 +276,22 @@ impl Inflight {
 
     /// Bytes of the blocks that are not acknowledged: plain before the first acknowledgement of any,
     /// since nothing is known of what they become, then wire bytes.
-    pub(super) const fn ahead(&self) -> u64 {
+    const fn ahead(&self) -> u64 {
         if self.acked_written.is_some() {
             self.wire_unacked
         } else {
             self.plain_unacked
+        }
+    }
+
+    /// How far blocks have come over `link`, as far as its rate is not known.
+    pub(super) fn progress(&self, link: &LinkEstimator) -> Progress {
+        let acked = self.acked_bytes.0;
+        Progress {
+            ahead: self.ahead(),
+            acked,
+            acked_before: link.carried().saturating_sub(acked),
+            bound: link.link_rate(),
         }
     }
 
@@ -473,6 +485,7 @@ impl Inflight {
     ) -> Result<(), WireError> {
         self.check(ack)?;
         self.acked = ack.frames;
+        let acked = self.acked_bytes.0;
         let (mut fed, mut pause) = (Fed::Backlogged, Duration::ZERO);
         let (mut first, mut last, mut check) = (None, None, None);
         while let Some(block) = self
@@ -494,6 +507,7 @@ impl Inflight {
         let (Some(first), Some(last)) = (first, last) else {
             return Ok(());
         };
+        link.on_carried(self.acked_bytes.0 - acked);
         let held = Duration::from_nanos(ack.held_nanos);
         let rtt = last
             .begun

@@ -301,7 +301,7 @@ impl Session {
                 observer.blocks_acknowledged(first, count);
             }
         }
-        self.sender.flight.on_ack();
+        self.sender.flight.release();
         ack.decoded
             .iter()
             .for_each(|report| known.decode.record(now, report));

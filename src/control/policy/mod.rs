@@ -15,7 +15,7 @@ use self::majority::Majority;
 use super::arms::Arms;
 use super::estimate::{DecodeEstimates, StreamEstimates};
 use super::knowledge::{CodecKnowledge, Prices};
-use super::link::{LinkEstimator, RttEstimator};
+use super::link::{Caution, LinkEstimator, RttEstimator};
 use super::texture::Texture;
 use crate::codecs::{Arm, ParseArmError};
 use crate::units::{Time, saturating_nanos};
@@ -156,8 +156,10 @@ pub(crate) struct Situation<'a> {
     pub affordable: Affordable,
     /// What decoding costs the peer.
     pub decode: &'a DecodeEstimates,
-    /// The link.
+    /// The link ..
     pub link: &'a LinkEstimator,
+    /// .. and what of it may be taken for granted.
+    pub(crate) caution: Caution,
     /// The round trip.
     pub rtt: &'a RttEstimator,
     /// Whether codec time is left in the budget.
@@ -191,6 +193,7 @@ impl<'a> Situation<'a> {
             affordable: Affordable::default(),
             decode: &known.decode,
             link: &known.link,
+            caution: Caution::None,
             rtt: &known.rtt,
             budget_left: true,
         }

@@ -7,8 +7,8 @@ use fastrand::Rng;
 use super::{Sender, Wanted};
 use crate::codecs::Arm;
 use crate::control::{
-    Affordable, ArmReport, BlockClass, Choice, LinkEstimator, LinkRate, Prices, Prior, Reason,
-    Sent, Shadowed, Situation, Texture, affordable_nanos,
+    Affordable, ArmReport, BlockClass, Caution, Choice, LinkEstimator, LinkRate, Prices, Prior,
+    Reason, Sent, Shadowed, Situation, Texture, affordable_nanos,
 };
 use crate::session::job::{ShadowJob, ShadowedBlock};
 use crate::session::outgoing::OutgoingQueue;
@@ -116,6 +116,11 @@ impl Sender {
             peer_starved,
             affordable,
             budget_left,
+            caution: if wanted.queued_behind > 0 {
+                self.flight.caution()
+            } else {
+                Caution::None
+            },
             ..self.situation_of(now, stream, path)
         };
         let mut choice = stream.policy.choose(&situation, &mut rng);
@@ -221,6 +226,7 @@ impl Sender {
             affordable: Affordable::default(),
             decode: &path.known.decode,
             link,
+            caution: Caution::None,
             rtt: &path.known.rtt,
             budget_left: true,
         }

@@ -300,15 +300,13 @@ impl Sender {
         let mut block_len = self.block_len;
         let rate = path.known.link.rate();
         if matches!(rate, LinkRate::About(_)) {
-            self.flight.on_known();
+            self.flight.release();
         } else if stream.policy.is_adaptive() {
-            if let LinkRate::AtLeast(bound) = rate {
-                self.flight.on_bound(bound);
-            }
-            let ahead = self.inflight.ahead();
-            let Some(longest) = self.flight.block_len(now, ahead) else {
-                // Acknowledgements may be held back, but not with the reply to a probe.
-                self.wants_probe = true;
+            let progress = self.inflight.progress(&path.known.link);
+            let longest = self.flight.block_len(now, progress);
+            // Acknowledgements may be held back, but not with the reply to a probe.
+            self.wants_probe |= self.flight.asks();
+            let Some(longest) = longest else {
                 return self.pass_to_fixed(streams);
             };
             // Once acknowledged, blocks count as what they became: so do those to come.

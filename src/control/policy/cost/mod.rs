@@ -585,7 +585,7 @@ fn reference_nanos(plain_len: Length) -> f64 {
 
 /// The state of the stages when the block comes.
 fn stages(situation: &Situation<'_>) -> Stages {
-    let link_nanos_per_byte = 1e9 / situation.link.likely_rate();
+    let link_nanos_per_byte = 1e9 / situation.link.cautious_rate(situation.caution);
     let behind = situation.queued_behind as f64 / situation.plain_len.max(1) as f64;
     // On a link of unknown rate blocks go one by one.
     let may_be_wide = situation.encoders > 1 && behind >= 1.0;
