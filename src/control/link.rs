@@ -111,7 +111,7 @@ pub(crate) enum Caution {
     /// What goes out is no more than may be sent ahead of acknowledgements: it is soon known better.
     #[default]
     None,
-    /// More waits than that, and no connection before has shown much.
+    /// Several blocks go out of what waited, and no connection before has shown much.
     Flight,
 }
 
@@ -252,7 +252,7 @@ impl Default for LinkEstimator {
 /// slow enough that cheap codecs pay, so that a slow link is not filled with plain bytes before it
 /// shows itself.
 const ASSUMED: f64 = 125e6;
-/// .. at most while more waits than may be sent ahead: 400 Mbit/s before anything has passed ..
+/// .. at most while several blocks go out and no connection before has shown much: 400 Mbit/s before anything has passed ..
 const FLIGHT_RATE: f64 = 50e6;
 /// .. and then so many times what has passed. Of 25 to 125 MB/s, and 2 to any times, these lose least on slow links and fast ones
 /// together (docs/benchmarks.md, "A first connection").

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use crate::control::Caution;
+use crate::control::{Caution, Texture};
 use crate::units::{BytesPerSec, Time};
 
 /// Bytes sent ahead of the first acknowledgements: what a slow link takes in a second or two, and a
@@ -15,7 +15,7 @@ const GROWTH: u64 = 32;
 /// What a link is known to carry within this time does not fill it for long. Arbitrary.
 const SURE: Duration = Duration::from_millis(10);
 /// A rate that has passed at least is known if connections before have carried so many bytes: what passes at first may be what a shaper lets
-/// through at once. Arbitrary.
+/// through at once, or the least round trip that is known itself. Arbitrary.
 const KNOWN: u64 = 256 << 10;
 /// Blocks of a flight: several, so that the acknowledgements show the rate.
 const BLOCKS: u64 = 4;
@@ -38,7 +38,7 @@ pub(super) struct Progress {
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     held_until: Option<Time>,
-    /// What of the link may be taken for granted for the block that may be sent.
+    /// What of the link may be taken for granted for the next of several blocks.
     caution: Caution,
     /// Whether acknowledgements are wanted soon.
     asks: bool,
@@ -89,8 +89,14 @@ impl Flight {
         self.caution = Caution::None;
     }
 
-    pub(super) const fn caution(&self) -> Caution {
-        self.caution
+    /// What of the link may be taken for granted for the block that may be sent: what is alone on its way may find out, and runs become short whatever
+    /// the link is.
+    pub(super) fn caution(&self, is_alone: bool, texture: Texture) -> Caution {
+        if is_alone || texture == Texture::Runs {
+            Caution::None
+        } else {
+            self.caution
+        }
     }
 
     pub(super) const fn asks(&self) -> bool {
@@ -149,9 +155,12 @@ mod tests {
             ..progress(900_000, 0)
         };
         assert_eq!(flight.block_len(now, later), Some(250_000));
-        assert_eq!(flight.caution(), Caution::None);
+        let several = |flight: &Flight| flight.caution(false, Texture::Records);
+        assert_eq!(several(&flight), Caution::None);
         assert_eq!(flight.block_len(now, progress(900_000, 0)), None);
         assert!(flight.block_len(now, progress(0, 0)).is_some());
-        assert_eq!(flight.caution(), Caution::Flight);
+        assert_eq!(several(&flight), Caution::Flight);
+        assert_eq!(flight.caution(true, Texture::Records), Caution::None);
+        assert_eq!(flight.caution(false, Texture::Runs), Caution::None);
     }
 }

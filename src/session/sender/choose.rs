@@ -109,6 +109,7 @@ impl Sender {
             }
         }
         let mut rng = core::mem::replace(&mut self.rng, Rng::with_seed(0));
+        let is_alone = wanted.queued_behind == 0 && !self.period.is_on();
         let situation = Situation {
             plain_len: wanted.plain_len,
             texture: wanted.texture,
@@ -116,11 +117,7 @@ impl Sender {
             peer_starved,
             affordable,
             budget_left,
-            caution: if wanted.queued_behind > 0 {
-                self.flight.caution()
-            } else {
-                Caution::None
-            },
+            caution: self.flight.caution(is_alone, wanted.texture),
             ..self.situation_of(now, stream, path)
         };
         let mut choice = stream.policy.choose(&situation, &mut rng);

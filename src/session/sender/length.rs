@@ -32,6 +32,11 @@ pub(super) struct Period {
 }
 
 impl Period {
+    /// Whether anything was sent since nothing waited.
+    pub(super) const fn is_on(&self) -> bool {
+        self.sent > 0
+    }
+
     /// A block was built, and all that waited may be in it.
     pub(super) fn on_block(&mut self, plain_len: usize, is_all: bool) {
         self.follows = self.sent > 0;
@@ -130,5 +135,22 @@ impl Sender {
             return most;
         }
         (built as f64 * INLINE_SECS / likely.as_secs_f64()) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_lasts_until_nothing_waits() {
+        let mut period = Period::default();
+        period.on_block(100, true);
+        assert!(!period.is_on());
+        period.on_block(100, false);
+        assert!(period.is_on() && !period.follows);
+        period.on_block(100, false);
+        period.on_block(100, true);
+        assert!(!period.is_on() && period.follows);
     }
 }
