@@ -15,8 +15,7 @@ const HISTORY: &str = "zstd:3+history";
 /// Bytes of messages that are due at once.
 const BURST: usize = 64 << 10;
 const KIB: [usize; 5] = [4, 8, 16, 32, 64];
-/// Of the crate's table of upper bounds, what codecs take here: what they do to blocks of other lengths is then about what is
-/// typical of them, which decides how long those become.
+/// Of the crate's table of upper bounds, what codecs take here (docs/benchmarks.md, "Block lengths").
 const COSTS: f64 = 0.4;
 
 fn node(session: SessionConfig) -> NodeConfig {
